@@ -47,8 +47,13 @@ class Problem:
 
     @property
     def align_n(self) -> int:
-        """Granularity of n and of an N fractal: 16; for a biased product at least 32 bytes of the operand."""
+        """Granularity of n: 16; for a biased product at least 32 bytes of the operand."""
         return 16 if self.bias is None else max(16, 32 // self.a.bytes)
+
+    @property
+    def align_k(self) -> int:
+        """Granularity of k: as :attr:`align_n`, so that each Left and Right box of a biased product is whole."""
+        return self.align_n
 
 
 @dataclass(frozen=True, slots=True, eq=False)

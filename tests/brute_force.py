@@ -43,7 +43,10 @@ from typing import Any
 
 import numpy as np
 
-_NAMES = "l0a l0b l0c bias int32_rows bw_a bw_b bw_drain drain_fixed drain_row drain_penalty mad_head fp32_passes".split()
+_NAMES = (
+    *("l0a", "l0b", "l0c", "bias", "int32_rows", "bw_a", "bw_b", "bw_drain"),
+    *("drain_fixed", "drain_row", "drain_penalty", "mad_head", "fp32_passes"),
+)
 _VALUES = {
     "ascend910b": (65536, 65536, 131072, 1024, 32, 129.7, 85.4, 118.0, 164.0, 4.45, 2.6, 21, 2),
     "ascend950": (65536, 65536, 262144, 4096, 16, 206.3, 223.8, 30.0, 343.4, 4.59, 0.26, 25, 8),
