@@ -1,0 +1,1 @@
+"""Batch matmul on many cores: chip descriptions, problems, and the latency model of specification 3."""

@@ -1,0 +1,132 @@
+"""A batch matmul: C[B, M, N] = A[BatchA, M, K] @ B[BatchB, K, N] + bias, and how its operands lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cost.batch.chip import OPERANDS, Chip
+from cost.dtypes import FP32, INT32, DType, accumulator, dtype
+from cost.errors import Rejected, TilesatError
+
+#: Longest extent that is accepted: what a 32-bit index of the vendor's interface can say.
+MAX_EXTENT = 2**31 - 1
+
+
+class BatchInputError(TilesatError):
+    """Arguments that do not describe a batch matmul."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProblem:
+    """Extents in elements. ``batch_a`` and ``batch_b`` are B or 1. ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]).
+
+    A is stored [BatchA, M, K], or [BatchA, K, M] when ``transpose_a``; B is stored [BatchB, K, N], or [BatchB, N, K] when
+    ``transpose_b``. C has the operands' type (int32 for int8 operands); so has the bias.
+    """
+
+    B: int
+    M: int
+    N: int
+    K: int
+    operand: DType
+    batch_a: int
+    batch_b: int
+    bias: str | None = None
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one operand element, the analysis' `dtype`."""
+        return self.operand.bytes
+
+    @property
+    def result(self) -> DType:
+        """Element type of C and of the bias."""
+        return INT32 if not self.operand.is_float else self.operand
+
+    @property
+    def sums(self) -> DType:
+        """Element type of accumulators and of partial sums in the workspace."""
+        return accumulator(self.operand)
+
+    @property
+    def sums_exact(self) -> bool:
+        """Does C hold what accumulators hold, so that partial sums may be added up in it?"""
+        return self.result in (FP32, INT32)
+
+    @property
+    def equal_batches(self) -> bool:
+        """BatchA = BatchB: no side is broadcast."""
+        return self.batch_a == self.batch_b
+
+    # Boxes: a tile's extent in Mat, Left, Right or Acc is a multiple of 16, and of 32 bytes where it is the contiguous one.
+
+    @property
+    def box_m(self) -> int:
+        return max(16, 32 // self.bytes) if self.transpose_a else 16
+
+    @property
+    def box_n(self) -> int:
+        return 16 if self.transpose_b else max(16, 32 // self.bytes)
+
+    @property
+    def box_k(self) -> int:
+        return max(16, 32 // self.bytes)
+
+    def __str__(self) -> str:
+        a = f"[{self.batch_a}, {self.K}, {self.M}]ᵀ" if self.transpose_a else f"[{self.batch_a}, {self.M}, {self.K}]"
+        b = f"[{self.batch_b}, {self.N}, {self.K}]ᵀ" if self.transpose_b else f"[{self.batch_b}, {self.K}, {self.N}]"
+        tail = {None: "", "shared": f" + [{self.N}]", "batched": f" + [{self.B}, 1, {self.N}]"}[self.bias]
+        return f"{a} @ {b}{tail} {self.operand.name}"
+
+
+def batch_problem(
+    *,
+    B: int,
+    M: int,
+    N: int,
+    K: int,
+    operand: str | DType,
+    batch_a: int | None = None,
+    batch_b: int | None = None,
+    bias: str | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    chip: Chip,
+) -> BatchProblem:
+    """A validated :class:`BatchProblem`; ``batch_a`` and ``batch_b`` default to B.
+
+    Raises :class:`BatchInputError` for arguments that make no sense and :class:`cost.errors.Rejected` for problems that have no
+    plan: an empty result, or more data than the chip's global memory.
+    """
+    element = dtype(operand)
+    if element.name not in OPERANDS:
+        raise BatchInputError(f"batch matmul of {element.name}: operands may be {', '.join(OPERANDS)}")
+    batch_a, batch_b = B if batch_a is None else batch_a, B if batch_b is None else batch_b
+    for name, value in {"B": B, "M": M, "N": N, "K": K, "batch_a": batch_a, "batch_b": batch_b}.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BatchInputError(f"{name} must be a whole number, not {value!r}")
+        if value < 0:
+            raise BatchInputError(f"{name} = {value} is negative; extents are at least 0")
+        if value > MAX_EXTENT:
+            raise Rejected(f"{name} = {value} is beyond the longest extent, {MAX_EXTENT}")
+    for name, value in {"transpose_a": transpose_a, "transpose_b": transpose_b}.items():
+        if not isinstance(value, bool):
+            raise BatchInputError(f"{name} must be True or False, not {value!r}")
+    if bias not in (None, "shared", "batched"):
+        raise BatchInputError(f"bias = {bias!r}: it is None, 'shared' ([N]) or 'batched' ([B, 1, N])")
+    empty = [f"{n} = 0" for n, v in (("B", B), ("M", M), ("N", N)) if v == 0]
+    if empty:
+        raise Rejected(f"C[{B}, {M}, {N}] is empty ({', '.join(empty)}): nothing to compute; give B, M and N of at least 1")
+    if {batch_a, batch_b} - {1, B} or max(batch_a, batch_b) != B:
+        raise BatchInputError(
+            f"batch_a = {batch_a} and batch_b = {batch_b} do not broadcast to B = {B}: each is B or 1, and one of them is B"
+        )
+    problem = BatchProblem(B, M, N, K, element, batch_a, batch_b, bias, transpose_a, transpose_b)
+    need = (batch_a * M * K + batch_b * K * N) * element.bytes + B * M * N * problem.result.bytes
+    if need > chip.gm_bytes:
+        raise Rejected(
+            f"{problem} takes {need} bytes, more than the {chip.gm_bytes} bytes of {chip.name}'s global memory; split it"
+        )
+    return problem
