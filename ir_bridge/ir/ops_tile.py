@@ -46,8 +46,10 @@ def load_type(tensor: TensorType, shape: tuple[Dim, ...], valid: tuple[Dim, ...]
     return TileType(shape, tensor.dtype, space, PLAIN if valid_shape is None else View(valid_shape))
 
 
-def create_type(shape: tuple[Dim, ...], dtype: DType, space: Space, compact: bool = False) -> TileType:
-    """An uninitialised tile; ``compact`` seeds a narrowed accumulator."""
+def create_type(shape: tuple[Dim, ...], dtype: DType, space: Space, compact: bool = False, transpose: bool = False) -> TileType:
+    """An uninitialised tile; ``compact`` seeds a narrowed accumulator, ``transpose`` lies as a transposed matmul operand does."""
+    if transpose:
+        return TileType(shape, dtype, space, View(blayout="row_major", slayout="col_major"))
     return TileType(shape, dtype, space, View(compact="normal") if compact else PLAIN)
 
 
@@ -238,9 +240,9 @@ def _create(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     if not all(isinstance(d, int) for d in shape):
         raise OpError(f"tile.create: the shape must be static, not {show(shape)}; narrow the tile with set_validshape instead")
     dtype = dtype_of("tile.create", "dtype", kw["dtype"])
-    compact = kw.get("compact")
+    compact, transpose = (isinstance(v, Const) and bool(v.value) for v in (kw.get("compact"), kw.get("transpose")))
     space = space_of("tile.create", "target_memory", kw["target_memory"])
-    return (create_type(shape, dtype, space, isinstance(compact, Const) and bool(compact.value)),)
+    return (create_type(shape, dtype, space, compact, transpose),)
 
 
 def _extract(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
@@ -381,7 +383,7 @@ register(
         (Arg("shape", "list", aliases=("shapes",)),),
         _create,
         "memory",
-        (Arg("dtype", "dtype"), _target(Space.VEC), Arg("compact", "literal", False)),
+        (Arg("dtype", "dtype"), _target(Space.VEC), Arg("compact", "literal", False), Arg("transpose", "literal", False)),
         short="create_tile",
         short_on="any",
     )

@@ -24,7 +24,8 @@ from ir_bridge.ir.ops_tile import same_dim
 from ir_bridge.ir.ops_types import operand_type, scalar, valid_or_none
 from ir_bridge.ir.types import Dim, Space, TileType, Type, View
 
-_VEC = (Space.VEC,)
+#: Vector operands end in Vec; a product that still stands in Acc crosses over when spaces are inferred, after tiling.
+_VEC = (Space.VEC, Space.ACC)
 _UINT8 = DTYPES["uint8"]
 
 
