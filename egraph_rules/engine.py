@@ -1,0 +1,322 @@
+"""The engine: runs rules on facts, within limits, and accounts for every rule. The one module that touches egglog.
+
+egglog 13.2 facts it rests on: programs are parsed line by line (spans carry the text, so one long text is quadratic); many
+facts come in fastest through ``input`` from a file; ``push``/``pop`` keep compiled rules loaded between programs; there is
+no node limit, so it runs iteration by iteration and looks; reports leave out rules that matched nothing, so the zero rows are
+filled in from the catalogue. E-graphs cannot cross threads: each process has its own engines.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cost.errors import TilesatError
+from egraph_rules import language
+from egraph_rules.catalogue import RuleSet
+from egraph_rules.rule import Family, Merge, Table, Term
+
+try:
+    from egglog import bindings
+except ImportError as missing:  # pragma: no cover - egglog is a hard dependency
+    raise TilesatError(f"tilesat needs egglog 13.2 ({missing}); reinstall tilesat") from missing
+
+#: Rows of facts, by table name. A value is an i64 or a string.
+Fact = tuple[Any, ...]
+Facts = Mapping[str, Sequence[Fact]]
+
+#: From this many rows on, a file is faster than text.
+_FILE_FROM = 6
+
+
+class StopReason(enum.Enum):
+    """Why a run ended."""
+
+    SATURATED = "saturated"
+    SECONDS = "time limit"
+    NODES = "node limit"
+    ITERATIONS = "iteration limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one run: wall seconds, rows of the e-graph (nodes and facts), iterations of one stage."""
+
+    seconds: float = 10.0
+    nodes: int = 200_000
+    iterations: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("seconds", "nodes", "iterations"):
+            if getattr(self, name) < 0:
+                raise TilesatError(f"limit {name} = {getattr(self, name)} is negative; give 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """What one rule did: matches and seconds of search and application."""
+
+    name: str
+    family: str
+    statement: str
+    matches: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did: seconds per phase, iterations, nodes, a row for every rule (zero rows too), why it ended."""
+
+    stop: StopReason = StopReason.SATURATED
+    iterations: int = 0
+    nodes: int = 0
+    classes: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+    matches: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    families: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def rules(self) -> tuple[RuleRow, ...]:
+        """A row for every rule of the rule set, in catalogue order."""
+        return tuple(
+            RuleRow(name, family, statement, self.matches.get(name, 0), self.seconds.get(name, 0.0))
+            for family, name, statement in self.families
+        )
+
+    def costliest(self, count: int = 3) -> tuple[RuleRow, ...]:
+        """The rules that took most time, dearest first (name breaks ties)."""
+        return tuple(sorted(self.rules, key=lambda r: (-r.seconds, r.name))[:count])
+
+
+class Frozen:
+    """The rows of a run, read once. ``rows(table)`` gives each row's columns, then its class for a constructor."""
+
+    def __init__(self, egraph: Any) -> None:
+        self._egraph = egraph
+        self._functions = egraph.freeze().functions
+        self._numbers: dict[Any, int] = {}
+        self._strings: dict[Any, str] = {}
+        self._classes: dict[Any, int] = {}
+
+    def _number(self, value: Any) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            found = self._numbers[value] = self._egraph.value_to_i64(value)
+        return found
+
+    def _string(self, value: Any) -> str:
+        found = self._strings.get(value)
+        if found is None:
+            found = self._strings[value] = self._egraph.value_to_string(value)
+        return found
+
+    def _class(self, value: Any) -> int:
+        return self._classes.setdefault(value, len(self._classes))
+
+    def rows(self, table: Table) -> list[tuple[Any, ...]]:
+        """All rows of a table, in the engine's order. E-classes are numbered in order of first sight."""
+        function = self._functions.get(table.name)
+        if function is None or not function.rows:
+            return []
+        readers = [self._reader(kind) for _, kind in table.columns]
+        if table.sort is None:
+            return [tuple(read(x) for read, x in zip(readers, row.inputs, strict=True)) for row in function.rows]
+        readers.append(self._class)
+        return [tuple(read(x) for read, x in zip(readers, (*row.inputs, row.output), strict=True)) for row in function.rows]
+
+    def numbers(self, table: Table) -> list[list[int]]:
+        """All rows of a table of i64 columns, undecorated: the fast way for thousands of candidates."""
+        function = self._functions.get(table.name)
+        if function is None:
+            return []
+        read = self._egraph.value_to_i64
+        return [[read(x) for x in row.inputs] for row in function.rows]
+
+    def _reader(self, kind: str) -> Any:
+        return self._number if kind == "i64" else self._string if kind == "String" else self._class
+
+
+class Engine:
+    """An e-graph that knows one rule set; use :func:`engine_for`, which keeps engines between programs.
+
+    Rules are compiled when a program first needs them: a rule that cannot fire costs nothing.
+    """
+
+    def __init__(self, families: tuple[Family, ...], axioms: Facts) -> None:
+        self._egraph = bindings.EGraph()
+        self.families = families
+        self._waiting = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
+        self._axioms = frozenset(name for name, rows in axioms.items() if rows)
+        self._seen: set[frozenset[str]] = set()
+        for declared in (*language.SORTS, *language.TABLES):
+            self.run(declared.declare())
+        for stage in language.STAGES:
+            self.run(f"(ruleset {stage})")
+        self.add(axioms)
+        span = bindings.PanicSpan()
+        self.steps = {s: bindings.RunSchedule(bindings.Run(span, bindings.RunConfig(s, None))) for s in language.STAGES}
+        self.sizes = bindings.PrintSize(span, None)
+
+    def run(self, line: str) -> list[Any]:
+        """Run one line of egglog."""
+        try:
+            return list(self._egraph.run_program(*self._egraph.parse_program(line)))
+        except bindings.EggSmolError as error:
+            raise TilesatError(f"the e-graph engine refused {line[:200]!r}: {error}") from error
+
+    def command(self, command: Any) -> Any:
+        """Run one prepared command and return its one output."""
+        (output,) = self._egraph.run_program(command)
+        return output
+
+    def add(self, facts: Facts) -> None:
+        """Assert facts, table by table."""
+        for name, rows in facts.items():
+            if len(rows) >= _FILE_FROM:
+                self._add_from_file(name, rows)
+            else:
+                for row in rows:
+                    self.run(f"({name} {' '.join(map(_written, row))})")
+
+    def _add_from_file(self, name: str, rows: Sequence[Fact]) -> None:
+        handle, path = tempfile.mkstemp(prefix="tilesat-", suffix=".facts", dir=_memory_folder())
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.writelines("\t".join(map(str, row)) + "\n" for row in rows)
+            self.run(f'(input {name} "{path}")')
+        finally:
+            os.unlink(path)
+
+    def load(self, facts: Facts) -> None:
+        """Compile the rules these facts can make fire: those whose every table is filled by a fact or by such a rule."""
+        given = self._axioms | {name for name, rows in facts.items() if rows}
+        if given in self._seen:
+            return
+        self._seen.add(given)
+        filled, grew = set(given), True
+        while grew:
+            grew = False
+            for rule, reads, makes in self._waiting:
+                if reads <= filled and not makes <= filled:
+                    filled |= makes
+                    grew = True
+        for rule, reads, _ in self._waiting:
+            if reads <= filled:
+                self.run(rule.render())
+        self._waiting = [w for w in self._waiting if not w[1] <= filled]
+
+    def freeze(self) -> Frozen:
+        """Read the e-graph's rows."""
+        return Frozen(self._egraph)
+
+
+def _heads(terms: Iterable[Term | Merge]) -> Iterable[str]:
+    """Names of every table mentioned in patterns or actions."""
+    for t in terms:
+        if isinstance(t, Merge):
+            yield from _heads((t.left, t.right))
+        else:
+            yield t.head
+            yield from _heads(a for a in t.arguments if isinstance(a, Term))
+
+
+class Session:
+    """One program's stay in an engine, as a context manager: facts in, runs, frozen rows out; forgotten at the end."""
+
+    def __init__(self, engine: Engine, facts: Facts) -> None:
+        self._engine = engine
+        self._facts = facts
+        rows = tuple((f.name, r.name, r.statement) for f in engine.families for r in f.rules)
+        self.report = Report(families=rows)
+
+    def __enter__(self) -> Session:
+        self._engine.load(self._facts)
+        self._engine.run("(push)")
+        self._engine.add(self._facts)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.run("(pop)")
+
+    def add(self, facts: Facts) -> None:
+        """Assert more facts of the tables the session began with."""
+        self._engine.add(facts)
+
+    def run(self, limits: Limits) -> Report:
+        """Run every stage to its fixpoint or to a limit; call again after :meth:`add` to go on."""
+        began = time.perf_counter()
+        self.report.stop = StopReason.SATURATED
+        for stage in language.STAGES:
+            stop = self._run_stage(stage, limits, began)
+            if stop is not None:
+                self.report.stop = stop
+                break
+        self.report.phases["saturate"] = self.report.phases.get("saturate", 0.0) + time.perf_counter() - began
+        self.report.nodes = self._size()
+        return self.report
+
+    def _run_stage(self, stage: str, limits: Limits, began: float) -> StopReason | None:
+        for iteration in range(limits.iterations + 1):
+            before = time.perf_counter()
+            if before - began > limits.seconds:
+                return StopReason.SECONDS
+            if self._size() > limits.nodes:
+                return StopReason.NODES
+            if iteration == limits.iterations:
+                return StopReason.ITERATIONS
+            run = self._engine.command(self._engine.steps[stage]).report
+            self._account(run, time.perf_counter() - before)
+            if not run.updated:
+                return None
+        return None
+
+    def _account(self, run: Any, seconds: float) -> None:
+        """Add an iteration to the report.
+
+        egglog clocks rules too coarsely to add up, so the iteration's wall time is shared out among the rules that matched,
+        by its clock and their matches.
+        """
+        report = self.report
+        report.iterations += 1
+        clock = run.search_and_apply_time_per_rule
+        weights = {}
+        for name, count in run.num_matches_per_rule.items():
+            report.matches[name] = report.matches.get(name, 0) + count
+            weights[name] = clock[name].total_seconds() * 1e6 + count if name in clock else count
+        total = sum(weights.values())
+        for name, weight in weights.items():
+            report.seconds[name] = report.seconds.get(name, 0.0) + (seconds * weight / total if total else 0.0)
+
+    def _size(self) -> int:
+        return sum(size for _, size in self._engine.command(self._engine.sizes).sizes)
+
+    def freeze(self) -> Frozen:
+        """Read the e-graph's rows."""
+        return self._engine.freeze()
+
+
+def _written(x: object) -> str:
+    return f'"{x}"' if isinstance(x, str) else str(x)
+
+
+@functools.cache
+def _memory_folder() -> str | None:
+    """A folder in memory where there is one: facts are read back at once."""
+    return "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+
+
+def engine_for(rule_set: RuleSet, largest_extent: int) -> Engine:
+    """This process's engine for a rule set, with tile extents up to ``largest_extent`` elements."""
+    return _engine(os.getpid(), rule_set.families, largest_extent)
+
+
+@functools.lru_cache(maxsize=16)
+def _engine(process: int, families: tuple[Family, ...], largest_extent: int) -> Engine:
+    return Engine(families, language.axioms(largest_extent))

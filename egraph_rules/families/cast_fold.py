@@ -1,0 +1,92 @@
+"""Cast folding: FIXPIPE narrows fp32 to bf16 or fp16 on the way from the accumulator into Mat.
+
+    In(cast(A @ B, bf16, rint), Mat)  =  assemble(create(bf16, Mat), In(A @ B, Acc), (0, 0))        whole window
+                                      =  ⋃ assemble(create(bf16, Mat), A[mi, :] @ B[:, ni], (mi, ni))   grid
+
+FIXPIPE rounds to nearest, ties to even, and nothing else: only `rint` folds, only from fp32, and only where every use of the
+cast is a matrix operand (specification 1, "cast-fold").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from egraph_rules.conditions import fits_l0c, fits_mat, fractal_aligned
+from egraph_rules.expr import literal
+from egraph_rules.families.mat_scratch import PLACEABLE
+from egraph_rules.language import (
+    GRID,
+    ROWS,
+    WHOLE,
+    Fold,
+    GridScratch,
+    In,
+    P,
+    Schedule,
+    cast,
+    cast_once,
+    matrix_operand_only,
+    product,
+    scratch_problem,
+    scratch_type,
+    target,
+    the_problem,
+)
+from egraph_rules.rule import Rule, Term, family, rule, union, variables
+
+v, c, left, right, size, mat = variables("v c left right size mat")
+
+#: What FIXPIPE can narrow to, and the rounding it does.
+FOLDABLE, ROUNDING = ("bf16", "fp16"), "rint"
+
+
+def foldable(dtype: str) -> list[Term]:
+    """The only use of v is a cast FIXPIPE can do, and the cast only feeds matmuls."""
+    return [
+        cast_once(v, c),
+        cast(c, v, "fp32", dtype, ROUNDING),
+        matrix_operand_only(c),
+        scratch_type(dtype, size, 1),
+        target(mat=mat),
+    ]
+
+
+@family("cast_fold")
+def CAST_FOLD() -> Iterator[Rule]:
+    """In(cast(A @ B), Mat) = FIXPIPE's own narrowing on the way to Mat, whole or window by window."""
+    for dtype in FOLDABLE:
+        yield rule(
+            f"fold_whole_window_{dtype}",
+            f"In(cast(A @ B, {dtype}, rint), Mat) = assemble(create({dtype}), In(A @ B, Acc), (0, 0))",
+            stage="placements",
+            reads=[product(v=v, p=P.p), *foldable(dtype), the_problem()],
+            when=[
+                fits_mat(P.M, P.N, size, mat),
+                fits_l0c(P.M, P.N, literal(1)),
+                fractal_aligned(P.M),
+                fractal_aligned(P.N),
+            ],
+            then=[union(In(c, "Mat"), Fold(c, In(v, "Acc"), dtype))],
+        )
+        for op in PLACEABLE:
+            yield rule(
+                f"fold_grid_{op}_{dtype}",
+                f"In(cast({op}(A, B), {dtype}, rint), Mat) = ⋃ assemble({op}(A[mi, :], B[:, ni]), (mi, ni)) in {dtype}",
+                stage="placements",
+                reads=[
+                    product(v=v, left=left, right=right, op=op),
+                    *foldable(dtype),
+                    scratch_problem(v, P.p),
+                    the_problem(),
+                    In(left, "Mat"),
+                    In(right, "Mat"),
+                ],
+                when=[fits_mat(P.M, P.N, size, mat)],
+                then=[
+                    union(
+                        In(c, "Mat"),
+                        GridScratch(v, Schedule(P.p, scope), In(left, "Mat"), In(right, "Mat"), dtype, c),
+                    )
+                    for scope in (WHOLE, ROWS, GRID)
+                ],
+            )

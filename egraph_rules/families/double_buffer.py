@@ -1,0 +1,52 @@
+"""Two accumulators: the FIXPIPE drain of window i overlaps the multiply of window i + 1.
+
+    matmul₀, drain₀, matmul₁, drain₁, …   =   matmul₀, matmul₁ ∥ drain₀, matmul₂ ∥ drain₁, …
+
+All of K must be in one panel, and the moving inner axis must hold two full windows (specification 1, "dbC=2").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from egraph_rules.conditions import fits_l0c
+from egraph_rules.expr import Comparison, Integer, literal, predicate
+from egraph_rules.language import DOUBLE_C, Cube, P, Schedule, allows, holds_a, holds_b, the_problem, twin_window, window
+from egraph_rules.rule import Rule, family, rule, union, variables
+
+m, n, regime, scope = variables("m n regime scope")
+
+
+@predicate
+def two_full_windows(axis: Integer, extent: Integer) -> Comparison:
+    """the inner axis of {axis} holds two full windows of {extent}"""
+    return axis // extent >= 2
+
+
+@family("double_buffer")
+def DOUBLE_BUFFER() -> Iterator[Rule]:
+    """drain(i) ∥ matmul(i + 1): two accumulators take turns."""
+    yield rule(
+        "twin_windows",
+        "two accumulators are a subset of one",
+        stage="windows",
+        reads=[window(P.p, m, n, scope), the_problem(), allows(P.p, "double_buffer_c")],
+        when=[fits_l0c(m, n, literal(2))],
+        then=[twin_window(P.p, m, n, scope)],
+    )
+    yield rule(
+        "double_buffer_rows_outer",
+        "with A held, the drain of C[mi, ni] overlaps the multiply of C[mi, ni + 1]",
+        stage="buffers",
+        reads=[Cube(P.p, m, n, P.max_k, regime), holds_a(regime), twin_window(P.p, m, n, scope), the_problem()],
+        when=[two_full_windows(P.N, n)],
+        then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
+    )
+    yield rule(
+        "double_buffer_columns_outer",
+        "with B held, the drain of C[mi, ni] overlaps the multiply of C[mi + 1, ni]",
+        stage="buffers",
+        reads=[Cube(P.p, m, n, P.max_k, regime), holds_b(regime), twin_window(P.p, m, n, scope), the_problem()],
+        when=[two_full_windows(P.M, m)],
+        then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
+    )

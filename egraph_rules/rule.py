@@ -1,0 +1,189 @@
+"""Rules as data: what they match, the named conditions that guard them, what they add, and the equation they state.
+
+A rule family is one file: a module docstring with its idea and its equation, and one function under :func:`family` that
+yields :class:`Rule` objects. The engine renders them to egglog; ``why_not`` reads their conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from egraph_rules.expr import Condition, Int, Integer, Literal, Variable, literal
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string constant of the e-graph language: a space, a kind, a planner."""
+
+    value: str
+
+    def render(self) -> str:
+        return f'"{self.value}"'
+
+
+#: An argument of a pattern or term: an i64 expression, a string, a nested term, or None for "anything".
+Argument = Union[Integer, int, str, "Term", Text, None]
+
+
+def render_argument(x: Argument) -> str:
+    if x is None:
+        return "_"
+    if isinstance(x, str):
+        return Text(x).render()
+    return literal(x).render() if isinstance(x, int) else x.render()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``(head arguments…)``: a fact to match, a term to build."""
+
+    head: str
+    arguments: tuple[Argument, ...]
+
+    def render(self) -> str:
+        return f"({self.head} {' '.join(map(render_argument, self.arguments))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """The action ``union left right``: the two terms are one."""
+
+    left: Term
+    right: Term
+
+    def render(self) -> str:
+        return f"(union {self.left.render()} {self.right.render()})"
+
+
+def union(left: Term, right: Term) -> Merge:
+    """State that two terms are equal."""
+    return Merge(left, right)
+
+
+Action = Union[Term, Merge]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite: where ``reads`` match and ``when`` holds, do ``then``.
+
+    ``statement`` is the one-line equation; ``stage`` the ruleset it runs in (see language.STAGES).
+    """
+
+    name: str
+    statement: str
+    stage: str
+    reads: tuple[Term, ...]
+    when: tuple[Condition, ...]
+    then: tuple[Action, ...]
+
+    def render(self) -> str:
+        body = " ".join(x.render() for x in (*self.reads, *self.when))
+        head = " ".join(a.render() for a in self.then)
+        return f'(rule ({body}) ({head}) :ruleset {self.stage} :name "{self.name}")'
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """A named group of rules that is switched on and off together. Compared by identity."""
+
+    name: str
+    statement: str
+    rules: tuple[Rule, ...]
+    module: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort_:
+    """An equality sort of the language."""
+
+    name: str
+
+    def declare(self) -> str:
+        return f"(sort {self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A relation or constructor of the language, with named columns.
+
+    Calling it makes a :class:`Term`: positionally, or by column name, the columns left out matching anything.
+    ``sort`` is None for a relation, else the sort that the constructor builds.
+    """
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    sort: str | None = None
+    about: str = ""
+
+    def __call__(self, *values: Argument, **named: Argument) -> Term:
+        if not named:
+            if len(values) != len(self.columns):
+                raise TypeError(f"{self.name} takes {len(self.columns)} columns: {', '.join(c for c, _ in self.columns)}")
+            return Term(self.name, values)
+        slots: dict[str, Argument] = {c: None for c, _ in self.columns}
+        slots.update(zip(slots, values, strict=False))
+        for column, value in named.items():
+            if column not in slots:
+                raise TypeError(f"{self.name} has no column {column!r}; it has {', '.join(slots)}")
+            slots[column] = value
+        return Term(self.name, tuple(slots.values()))
+
+    def declare(self) -> str:
+        types = " ".join(t for _, t in self.columns)
+        if self.sort is None:
+            return f"(relation {self.name} ({types}))"
+        return f"(constructor {self.name} ({types}) {self.sort})"
+
+
+def table(name: str, columns: str, sort: str | None = None, about: str = "") -> Table:
+    """Declare a table from a column list such as ``"p m n space:String place:Place"`` (i64 where no type is given)."""
+    parsed = (c.partition(":") for c in columns.split())
+    return Table(name, tuple((c, t or "i64") for c, _, t in parsed), sort, about)
+
+
+def variables(names: str) -> tuple[Variable, ...]:
+    """Rule variables by name: ``m, n, k = variables("m n k")``."""
+    return tuple(map(Variable, names.split()))
+
+
+RuleMaker = Callable[[], Iterator[Rule]]
+
+
+def family(name: str) -> Callable[[RuleMaker], Family]:
+    """Collect the rules a function yields under ``name``; its docstring's first line is the family's statement."""
+
+    def collect(make: RuleMaker) -> Family:
+        statement = (make.__doc__ or name).strip().splitlines()[0]
+        return Family(name, statement, tuple(make()), make.__module__)
+
+    return collect
+
+
+def rule(
+    name: str, statement: str, *, stage: str, reads: Iterable[Term], when: Iterable[Condition] = (), then: Iterable[Action]
+) -> Rule:
+    """A rule from its parts; see :class:`Rule`."""
+    return Rule(name, statement, stage, tuple(reads), tuple(when), tuple(then))
+
+
+__all__ = [
+    "Action",
+    "Argument",
+    "Family",
+    "Int",
+    "Literal",
+    "Merge",
+    "Rule",
+    "Sort_",
+    "Table",
+    "Term",
+    "Text",
+    "family",
+    "rule",
+    "table",
+    "union",
+    "variables",
+]
