@@ -15,12 +15,12 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from cost.errors import TilesatError
 from egraph_rules import language
 from egraph_rules.catalogue import RuleSet
-from egraph_rules.rule import Family, Merge, Table, Term
+from egraph_rules.rule import Family, Merge, Sort_, Table, Term
 
 try:
     from egglog import bindings
@@ -33,6 +33,17 @@ Facts = Mapping[str, Sequence[Fact]]
 
 #: From this many rows on, a file is faster than text.
 _FILE_FROM = 6
+
+
+class Language(Protocol):
+    """What an engine declares before any rule: sorts, tables, and the stages it runs in order. A module will do."""
+
+    @property
+    def SORTS(self) -> tuple[Sort_, ...]: ...
+    @property
+    def TABLES(self) -> tuple[Table, ...]: ...
+    @property
+    def STAGES(self) -> tuple[str, ...]: ...
 
 
 class StopReason(enum.Enum):
@@ -149,19 +160,20 @@ class Engine:
     Rules are compiled when a program first needs them: a rule that cannot fire costs nothing.
     """
 
-    def __init__(self, families: tuple[Family, ...], axioms: Facts) -> None:
+    def __init__(self, families: tuple[Family, ...], axioms: Facts, language: Language = language) -> None:
         self._egraph = bindings.EGraph()
         self.families = families
+        self.stages = language.STAGES
         self._waiting = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
         self._axioms = frozenset(name for name, rows in axioms.items() if rows)
         self._seen: set[frozenset[str]] = set()
-        for declared in (*language.SORTS, *language.TABLES):
-            self.run(declared.declare())
-        for stage in language.STAGES:
+        for declaration in (*(s.declare() for s in language.SORTS), *(t.declare() for t in language.TABLES)):
+            self.run(declaration)
+        for stage in self.stages:
             self.run(f"(ruleset {stage})")
         self.add(axioms)
         span = bindings.PanicSpan()
-        self.steps = {s: bindings.RunSchedule(bindings.Run(span, bindings.RunConfig(s, None))) for s in language.STAGES}
+        self.steps = {s: bindings.RunSchedule(bindings.Run(span, bindings.RunConfig(s, None))) for s in self.stages}
         self.sizes = bindings.PrintSize(span, None)
 
     def run(self, line: str) -> list[Any]:
@@ -253,7 +265,7 @@ class Session:
         """Run every stage to its fixpoint or to a limit; call again after :meth:`add` to go on."""
         began = time.perf_counter()
         self.report.stop = StopReason.SATURATED
-        for stage in language.STAGES:
+        for stage in self._engine.stages:
             stop = self._run_stage(stage, limits, began)
             if stop is not None:
                 self.report.stop = stop
