@@ -143,12 +143,12 @@ class Frozen:
         return [tuple(read(x) for read, x in zip(readers, (*row.inputs, row.output), strict=True)) for row in function.rows]
 
     def numbers(self, table: Table) -> list[list[int]]:
-        """All rows of a table of i64 columns, undecorated: the fast way for thousands of candidates."""
+        """All rows of a constructor with i64 columns, each with its class last: the fast way for thousands of candidates."""
         function = self._functions.get(table.name)
         if function is None:
             return []
-        read = self._egraph.value_to_i64
-        return [[read(x) for x in row.inputs] for row in function.rows]
+        read, klass = self._egraph.value_to_i64, self._class
+        return [[*map(read, row.inputs), klass(row.output)] for row in function.rows]
 
     def _reader(self, kind: str) -> Any:
         return self._number if kind == "i64" else self._string if kind == "String" else self._class
@@ -164,7 +164,8 @@ class Engine:
         self._egraph = bindings.EGraph()
         self.families = families
         self.stages = language.STAGES
-        self._waiting = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
+        self._rules = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
+        self._loaded: set[str] = set()
         self._axioms = frozenset(name for name, rows in axioms.items() if rows)
         self._seen: set[frozenset[str]] = set()
         for declaration in (*(s.declare() for s in language.SORTS), *(t.declare() for t in language.TABLES)):
@@ -215,14 +216,14 @@ class Engine:
         filled, grew = set(given), True
         while grew:
             grew = False
-            for rule, reads, makes in self._waiting:
+            for _, reads, makes in self._rules:
                 if reads <= filled and not makes <= filled:
                     filled |= makes
                     grew = True
-        for rule, reads, _ in self._waiting:
-            if reads <= filled:
+        for rule, reads, _ in self._rules:
+            if reads <= filled and rule.name not in self._loaded:
+                self._loaded.add(rule.name)
                 self.run(rule.render())
-        self._waiting = [w for w in self._waiting if not w[1] <= filled]
 
     def freeze(self) -> Frozen:
         """Read the e-graph's rows."""

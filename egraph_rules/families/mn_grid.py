@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import bias_window_fits, fits_l0a, fits_l0b, fits_l0c, smaller, within
+from egraph_rules.conditions import bias_window_fits, fits_l0a, fits_l0b, fits_l0c, fractal_aligned, smaller, within
 from egraph_rules.expr import literal
 from egraph_rules.language import FRACTAL, GRID, ROWS, P, axis_m, axis_n, extent, the_problem, window
 from egraph_rules.rule import Rule, family, rule, variables
@@ -42,7 +42,7 @@ def MN_GRID() -> Iterator[Rule]:
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B",
         stage="windows",
         reads=[the_problem(), axis_m(P.p, m), axis_n(P.p, P.max_n)],
-        when=[smaller(m, P.max_m), fits_l0c(m, P.max_n, ONE)],
+        when=[smaller(m, P.max_m), fractal_aligned(P.max_k), fits_l0c(m, P.max_n, ONE)],
         then=[window(P.p, m, P.max_n, ROWS)],
     )
     yield rule(
@@ -50,6 +50,6 @@ def MN_GRID() -> Iterator[Rule]:
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]",
         stage="windows",
         reads=[the_problem(), axis_m(P.p, m), axis_n(P.p, n)],
-        when=[smaller(n, P.max_n), fits_l0c(m, n, ONE)],
+        when=[smaller(n, P.max_n), fractal_aligned(P.max_k), fits_l0c(m, n, ONE)],
         then=[window(P.p, m, n, GRID)],
     )

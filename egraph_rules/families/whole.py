@@ -28,6 +28,7 @@ def WHOLE_PRODUCT() -> Iterator[Rule]:
         when=[
             fractal_aligned(P.max_m),
             fractal_aligned(P.max_n),
+            fractal_aligned(P.max_k),
             fits_l0c(P.max_m, P.max_n, literal(1)),
             bias_window_fits(P.max_n, literal(WHOLE), literal(1)),
         ],

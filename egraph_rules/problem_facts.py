@@ -1,0 +1,48 @@
+"""A product's problem as facts: extents, element bytes, boxes, capacities, and what the lowering can emit for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cost.hardware import Target
+from cost.physical import align_up
+from egraph_rules.language import FRACTAL, allows, problem
+from egraph_rules.program import ProgramFacts
+
+if TYPE_CHECKING:
+    from cost.problem import Problem
+
+#: Design axes that a target's lowering can emit, as ``allows`` names them.
+OPERAND_STATIONARY, DOUBLE_BUFFER_C = "operand_stationary", "double_buffer_c"
+
+#: More columns than any product has: no bias, no limit.
+_UNLIMITED = 1 << 40
+
+
+def state_problem(
+    facts: ProgramFacts, p: Problem, target: Target, *, operand_stationary: bool = False, double_buffer_c: bool = False
+) -> int:
+    """Add problem ``p`` and its limits to ``facts``; returns its index."""
+    index = len(facts.problems)
+    facts.problems.append(p)
+    largest = [align_up(x, FRACTAL) if p.allow_padding else x for x in (p.M, p.N, p.K)]
+    facts.state(
+        problem,
+        *(index, p.M, p.N, p.K, *largest),
+        *(p.a.bytes, p.b.bytes, p.c.bytes, p.box_m, p.box_n, target.l0c_row_align(p.c)),
+        *(target.l0a, target.l0b, target.l0c),
+        _UNLIMITED if p.bias is None else target.bias // p.c.bytes,
+        int(p.bias == "mat"),
+        *(round(target.roofline.bw_l0a * 1000), round(target.roofline.bw_l0b * 1000)),
+    )
+    if operand_stationary:
+        facts.state(allows, index, OPERAND_STATIONARY)
+    if double_buffer_c:
+        facts.state(allows, index, DOUBLE_BUFFER_C)
+    return index
+
+
+def largest_extent(target: Target) -> int:
+    """No legal tile extent is larger: one fractal of the other axis fills L0C, and one of K an operand buffer."""
+    elements = max(target.l0c // (FRACTAL * 4), target.l0a // FRACTAL, target.l0b // FRACTAL)
+    return max(FRACTAL, elements // FRACTAL * FRACTAL)

@@ -1,0 +1,72 @@
+"""A program as the e-graph sees it: facts for the rules, and what extraction needs to read its answer back.
+
+`lower` makes it, the engine runs on ``facts``, extraction walks ``products`` in statement order. Values are SSA numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from egraph_rules.rule import Table
+
+NO_VALUE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a statement is left as it stands before any rule looks at it: a PH-AT code and the reason, with its numbers."""
+
+    code: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ProductSite:
+    """One matmul, matmul_acc or matmul_bias statement.
+
+    ``v`` is its result, ``left`` and ``right`` its matrix operands, ``store`` and ``cast`` the results of the one plain store or
+    the one cast that uses it (or NO_VALUE), all SSA numbers; ``problem`` the index of its problem (NO_VALUE: it has none, see
+    ``refusal``). ``order`` is its place among the program's products. ``bias`` is the space of its bias.
+    """
+
+    v: int
+    op: str
+    left: int
+    right: int
+    problem: int
+    store: int = NO_VALUE
+    cast: int = NO_VALUE
+    bias: str | None = None
+    refusal: Refusal | None = None
+    fold_refusal: Refusal | None = None
+
+
+@dataclass(slots=True)
+class ChainSite:
+    """One canonical split-K chain: its loop's result, its store's result, its problem, and its products' results."""
+
+    v: int
+    store: int
+    problem: int
+    products: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class ProgramFacts:
+    """``problems`` by index; ``facts`` by table name; the sites in statement order."""
+
+    problems: list[Any] = field(default_factory=list)
+    facts: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
+    products: list[ProductSite] = field(default_factory=list)
+    chains: list[ChainSite] = field(default_factory=list)
+    loops: list[int] = field(default_factory=list)
+
+    def state(self, table: Table, *values: Any) -> None:
+        """Assert one fact."""
+        self.facts[table.name].append(values)
+
+    def state_all(self, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
+        self.facts[table.name].extend(rows)

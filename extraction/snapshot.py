@@ -1,0 +1,144 @@
+"""A snapshot of a saturated e-graph: candidates as arrays, placements as nodes. Taken once, extracted many times.
+
+Cost models score all candidates of a problem in one vectorised call, so one saturation serves any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cost.problem import Candidates
+from egraph_rules import language as L
+from egraph_rules.engine import Frozen
+from egraph_rules.program import ProgramFacts
+
+if TYPE_CHECKING:
+    import networkx
+    from numpy.typing import NDArray
+
+#: Stationarity code and "holds A" of each regime, by regime number without double buffering.
+_STATIONARITY = np.array([0, 0, 0, 1, 2], dtype=np.int8)
+_HOLDS_A = np.array([True, True, False, True, False])
+
+#: Nodes of placement classes, in the order an extractor prefers them at equal cost.
+PLACEMENTS = (
+    *(L.Given, L.LoadTo, L.FromMat, L.FromVec, L.KLoop, L.GridStore, L.GridScratch, L.Fold),
+    *(L.VectorCast, L.ChainGrid, L.TwoAccumulators, L.StoreFrom, L.AsItStands),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedules:
+    """All legal candidates of one problem, in ascending (m, n, k, regime); ``scope`` is each one's schedule class."""
+
+    candidates: Candidates
+    regime: NDArray[np.int64]
+    scope: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.regime)
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Schedules:
+        return Schedules(self.candidates.take(rows), self.regime[rows], self.scope[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One way to realise a placement: its operation, its own columns, the classes below it, the class it is in.
+
+    ``schedule`` is (problem, scope) where the node takes a schedule.
+    """
+
+    op: str
+    v: int
+    klass: int
+    children: tuple[int, ...] = ()
+    schedule: tuple[int, int] | None = None
+    detail: tuple[Any, ...] = ()
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """``schedules`` by problem; ``nodes`` by placement class; ``place`` gives the class of In, Left, Done and Loop terms."""
+
+    program: ProgramFacts
+    schedules: dict[int, Schedules]
+    nodes: dict[int, list[Node]] = field(default_factory=dict)
+    place: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.by_value: dict[tuple[str, int], list[Node]] = {}
+        for node in self.all_nodes():
+            self.by_value.setdefault((node.op, node.v), []).append(node)
+
+    def all_nodes(self) -> Iterator[Node]:
+        for nodes in self.nodes.values():
+            yield from nodes
+
+    def of(self, op: str, v: int) -> list[Node]:
+        """The nodes of an operation that realise value ``v``."""
+        return self.by_value.get((op, v), [])
+
+    @cached_property
+    def graph(self) -> networkx.DiGraph[Any]:
+        """The placements as a graph: class → node → child class; classes are numbers, nodes are (class, index)."""
+        import networkx
+
+        g: networkx.DiGraph[Any] = networkx.DiGraph()
+        for klass, nodes in self.nodes.items():
+            for i, node in enumerate(nodes):
+                g.add_edge(klass, (klass, i))
+                for child in node.children:
+                    g.add_edge((klass, i), child)
+        return g
+
+
+def snapshot(frozen: Frozen, program: ProgramFacts) -> Snapshot:
+    """Read a saturated e-graph once."""
+    classes = {klass: (p, scope) for p, scope, klass in frozen.rows(L.Schedule)}
+    place = {(op.name, *row[:-1]): row[-1] for op in (L.In, L.Left, L.Done, L.Loop) for row in frozen.rows(op)}
+    nodes: dict[int, list[Node]] = {}
+    for table in PLACEMENTS:
+        kinds = [kind for _, kind in table.columns]
+        for row in frozen.rows(table):
+            node = _node(table.name, kinds, row, classes)
+            nodes.setdefault(node.klass, []).append(node)
+    return Snapshot(program, _schedules(frozen, classes), nodes, place)
+
+
+def _node(op: str, kinds: list[str], row: tuple[Any, ...], classes: dict[int, tuple[int, int]]) -> Node:
+    children, detail, schedule = [], [], None
+    for kind, x in zip(kinds[1:], row[1:], strict=False):
+        if kind == L.PLACE.name:
+            children.append(x)
+        elif kind == L.SCHEDULE.name:
+            schedule = classes[x]
+        else:
+            detail.append(x)
+    return Node(op, row[0], row[-1], tuple(children), schedule, tuple(detail))
+
+
+def _schedules(frozen: Frozen, classes: dict[int, tuple[int, int]]) -> dict[int, Schedules]:
+    rows = frozen.numbers(L.Cube)
+    if not rows:
+        return {}
+    table = np.array(rows, dtype=np.int64)
+    scope_of = np.zeros(max(classes) + 1, dtype=np.int64)
+    for klass, (_, scope) in classes.items():
+        scope_of[klass] = scope
+    table = table[np.lexsort((table[:, 4], table[:, 3], table[:, 2], table[:, 1], table[:, 0]))]
+    problems, starts = np.unique(table[:, 0], return_index=True)
+    ends = [*starts[1:], len(table)]
+    return {int(p): _one_problem(table[a:b], scope_of) for p, a, b in zip(problems, starts, ends, strict=True)}
+
+
+def _one_problem(rows: NDArray[np.int64], scope_of: NDArray[np.int64]) -> Schedules:
+    _, m, n, k, regime, klass = rows.T
+    base = regime % L.DOUBLE_C
+    dbc = (1 + regime // L.DOUBLE_C).astype(np.int8)
+    return Schedules(Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc), regime, scope_of[klass])

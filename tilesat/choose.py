@@ -1,0 +1,156 @@
+"""`choose_tile`: the L0 tile of one product, through the same rules, snapshot and policy as whole programs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cost.errors import Rejected, TilesatError
+
+if TYPE_CHECKING:
+    from cost.dtypes import DType
+    from cost.hardware import Target
+    from cost.problem import Problem
+    from egraph_rules.catalogue import RuleSet
+    from extraction.policy import Priced
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The chosen schedule of a product.
+
+    ``m``, ``n``, ``k`` in elements; ``stationarity`` "output", "a" or "b"; ``os_holds_a``: does the outer loop hold A's panel
+    (meaningful for output-stationary with k = K); ``wall_cycles`` rounded to the nearest; ``traffic_bytes`` with true extents;
+    ``padded_volume`` in multiply-accumulates, every tile charged as a full one.
+    """
+
+    m: int
+    n: int
+    k: int
+    stationarity: str
+    double_buffer_c: bool
+    os_holds_a: bool
+    wall_cycles: int
+    traffic_bytes: int
+    padded_volume: int
+    breakdown: dict[str, float]
+
+
+def choose_tile(
+    *,
+    M: int,
+    N: int,
+    K: int,
+    dtype: str | DType,
+    target: str | os.PathLike[str] | Target,
+    operand_stationary: bool = False,
+    double_buffer_c: bool = False,
+    accumulate: bool = False,
+    box_m: int = 1,
+    box_n: int = 1,
+    bias: str | None = None,
+    allow_padding: bool = False,
+    rules: str | RuleSet = "reference",
+    cost_model: object = "roofline",
+) -> Tile:
+    """The L0 tile of C[M, N] = A[M, K] @ B[K, N] on one core (specification 1, "ChooseL0Tile").
+
+    ``dtype`` is the operands' element type (the accumulator is fp32, or int32 for integers). ``operand_stationary`` opens A- and
+    B-stationary schedules, ``double_buffer_c`` two accumulators. ``accumulate``: the accumulator is read too. ``box_m`` and
+    ``box_n`` are the physical boxes of a window. ``bias`` is None, "mat" (rebuilt per window) or "bias" (in the bias table).
+    ``allow_padding`` lets tiles go up to each extent rounded up to 16, and any K.
+
+    Raises :class:`Rejected` where no tile is legal, :class:`TilesatError` for arguments that make no problem.
+    """
+    priced, row = _choose(
+        _problem(M, N, K, dtype, accumulate, bias, box_m, box_n, allow_padding),
+        target,
+        operand_stationary,
+        double_buffer_c,
+        rules,
+        cost_model,
+    )
+    return describe(priced, row)
+
+
+def _problem(
+    M: int, N: int, K: int, dtype: Any, accumulate: bool, bias: str | None, box_m: int, box_n: int, allow_padding: bool
+) -> Problem:
+    from cost.dtypes import dtype as element_type
+    from cost.problem import Problem
+
+    for name, value in (("M", M), ("N", N), ("K", K), ("box_m", box_m), ("box_n", box_n)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise TilesatError(f"{name} = {value!r} is no extent: give a whole number of at least 1")
+        if value >= 1 << 31:
+            raise TilesatError(f"{name} = {value} is beyond any tensor: give less than 2**31")
+    if bias not in (None, "mat", "bias"):
+        raise TilesatError(f'bias = {bias!r}: give None, "mat" or "bias"')
+    operand = element_type(dtype)
+    if operand.bits < 8:
+        raise Rejected(f"{operand} operands are narrower than a byte, which the cube path does not support")
+    return Problem.of(
+        M, N, K, operand, accumulate=accumulate, bias=bias, box_m=box_m, box_n=box_n, allow_padding=allow_padding
+    )
+
+
+def _choose(
+    problem: Problem, target: Any, operand_stationary: bool, double_buffer_c: bool, rules: Any, cost_model: object
+) -> tuple[Priced, int]:
+    from cost.hardware import get_target
+    from cost.models import cost_model as find_model
+    from egraph_rules.catalogue import DOCUMENTED
+    from egraph_rules.catalogue import rules as find_rules
+    from egraph_rules.engine import Limits, Session, engine_for
+    from egraph_rules.problem_facts import largest_extent, state_problem
+    from egraph_rules.program import ProgramFacts
+    from extraction.policy import cheapest, documented, price
+    from extraction.snapshot import snapshot
+
+    chip, model, rule_set = get_target(target), find_model(cost_model), find_rules(rules)
+    facts = ProgramFacts()
+    index = state_problem(facts, problem, chip, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
+    with Session(engine_for(rule_set, largest_extent(chip)), facts.facts) as session:
+        session.run(Limits())
+        taken = snapshot(session.freeze(), facts)
+    schedules = taken.schedules.get(index)
+    if schedules is None:
+        raise Rejected(why_rejected(problem))
+    priced = price(schedules, problem, model, chip)
+    row = (documented if rule_set.policy == DOCUMENTED else cheapest)(priced)
+    assert row is not None
+    return priced, row
+
+
+def why_rejected(problem: Problem) -> str:
+    """The chooser's reason for a problem without a legal tile, with the numbers that bind."""
+    p = problem
+    if not p.allow_padding and p.K % 16:
+        return f"K = {p.K} is not a multiple of 16, and no panel narrower than a fractal is legal; pad K to a multiple of 16"
+    small = [f"{name} = {x}" for name, x in (("M", p.M), ("N", p.N), ("K", p.K)) if x < 16]
+    if small and not p.allow_padding:
+        return f"{', '.join(small)}: below the smallest tile, 16; pad to 16"
+    return f"no tile of {p.M} × {p.N} × {p.K} in {p.a} fits L0A, L0B, L0C and the bias table together"
+
+
+def describe(priced: Priced, row: int) -> Tile:
+    """One candidate with its figures."""
+    import numpy as np
+
+    from cost.volume import padded_volume, traffic_bytes
+
+    choice = priced.choice(row)
+    one = priced.schedules.candidates.take(np.array([row]))
+    return Tile(
+        choice.m,
+        choice.n,
+        choice.k,
+        choice.stationarity,
+        choice.double_buffer_c,
+        choice.holds_a,
+        int(priced.prices.wall_rounded[row]),
+        int(traffic_bytes(one, priced.problem)[0]),
+        int(padded_volume(one, priced.problem)[0]),
+        priced.prices.terms(row),
+    )
