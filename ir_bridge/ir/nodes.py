@@ -125,13 +125,14 @@ Expr = Union[Var, Const, Symbol, ListExpr, Binary, Unary, Call, Index, DictExpr]
 
 
 class LoopKind(enum.Enum):
-    """PyPTO's loops: ``pl.range``, ``pl.parallel``, ``pl.unroll``, ``pl.pipeline``, ``pl.spmd``, ``pl.while_``."""
+    """PyPTO's loops, ``pl.<value>``."""
 
     RANGE = "range"
     PARALLEL = "parallel"
     UNROLL = "unroll"
     PIPELINE = "pipeline"
     SPMD = "spmd"
+    SPLIT_AIV = "split_aiv"
     WHILE = "while_"
 
 
@@ -260,7 +261,8 @@ class Function:
 class Program:
     """A module: one program class, its functions in order, and module-level dynamic dimensions.
 
-    ``dynamic`` maps each ``N = pl.dynamic("N")`` name to its Var. ``preamble`` holds other module-level lines verbatim.
+    ``dynamic`` maps each ``N = pl.dynamic("N")`` name to its Var. ``preamble`` holds other module-level lines before the class
+    verbatim, ``epilogue`` those after it.
     """
 
     name: str
@@ -268,6 +270,7 @@ class Program:
     dynamic: tuple[Var, ...] = ()
     preamble: tuple[str, ...] = ()
     file: str = field(default="<string>")
+    epilogue: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         if self is other:

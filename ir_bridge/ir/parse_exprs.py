@@ -1,0 +1,390 @@
+"""Expressions: Python's syntax tree in, IR expressions out, with names resolved to values and calls in canonical form."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from cost.dtypes import DTYPES, INDEX
+from ir_bridge.ir import ops
+from ir_bridge.ir.names import Names
+from ir_bridge.ir.nodes import (
+    Assign,
+    Binary,
+    Call,
+    Const,
+    DictExpr,
+    Expr,
+    Index,
+    ListExpr,
+    Stmt,
+    Symbol,
+    Unary,
+    Var,
+)
+from ir_bridge.ir.parse_errors import Source, nearest
+from ir_bridge.ir.parse_subscripts import read_subscript
+from ir_bridge.ir.parse_types import dotted, substitute
+from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
+
+#: Expressions, and blocks in blocks, nest at most this deep: what follows walks them by recursion.
+MAX_DEPTH = 100
+
+BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.MatMult: "@",
+}
+_COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
+#: What an operator on tensors or tiles stands for.
+_ON_TENSORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}
+_PYTHON_CALLS = frozenset({"range", "min", "max"})
+
+
+@dataclass(slots=True)
+class Signature:
+    """A function of the program as its callers see it: the name it prints under, parameters, declared results."""
+
+    name: str
+    params: tuple[Var, ...] = ()
+    returns: tuple[Type, ...] = ()
+
+
+@dataclass(slots=True)
+class Module:
+    """What holds for the whole text: imported names, module-level values, the program's functions by their written names."""
+
+    source: Source
+    imported: set[str] = field(default_factory=lambda: {"pl"})
+    values: dict[str, Expr] = field(default_factory=dict)
+    constants: dict[str, ast.expr] = field(default_factory=dict)
+    functions: dict[str, Signature] = field(default_factory=dict)
+    signatures: dict[str, Signature] = field(default_factory=dict)  # the same, by the names they print under
+    symbols: dict[str, Symbol] = field(default_factory=dict)
+    ints: dict[int, Const] = field(default_factory=dict)
+
+
+class ExprReader:
+    """Reads expressions of one function.
+
+    ``env`` maps the names in scope to what they stand for now; ``pending`` collects statements that nested calls were moved
+    into, to be placed before the statement being read; ``lost`` says of names that went out of scope where they were defined.
+    """
+
+    def __init__(self, module: Module, names: Names) -> None:
+        self.module = module
+        self.source = module.source
+        self.names = names
+        self.env: dict[str, Expr] = dict(module.values)
+        self.lost: dict[str, str] = {}
+        self.pending: list[Stmt] = []
+        self._depth = 0
+        self._table = {
+            ast.Name: self._name,
+            ast.Constant: self._constant,
+            ast.Call: self._call,
+            ast.List: self._list,
+            ast.Tuple: self._list,
+            ast.Attribute: self._attribute,
+            ast.BinOp: self._binary,
+            ast.Compare: self._compare,
+            ast.BoolOp: self._bool,
+            ast.UnaryOp: self._unary,
+            ast.Subscript: self._subscript,
+            ast.Dict: self._dict,
+        }
+
+    def read(self, node: ast.expr) -> Expr:
+        """The expression a node stands for."""
+        reader = self._table.get(type(node))
+        if reader is None:
+            self.source.fail(node, f"{type(node).__name__} is not part of the language", "a value, a call or arithmetic")
+        return reader(node)  # type: ignore[operator, no-any-return]
+
+    def value(self, node: ast.expr) -> Expr:
+        """As :meth:`read`, for places that want a value with a name: a call of an operation gets its own statement."""
+        e = self.read(node)
+        return self._hoisted(e, node) if type(e) is Call else e
+
+    def fail(self, node: ast.AST | None, problem: str, expected: str = "") -> NoReturn:
+        """Refuse the text at ``node``."""
+        self.source.fail(node, problem, expected)
+
+    # -- leaves -------------------------------------------------------------------------------------------------------------
+
+    def _name(self, node: ast.Name) -> Expr:
+        found = self.env.get(node.id)
+        return self._undefined(node) if found is None else found
+
+    def _undefined(self, node: ast.Name) -> NoReturn:
+        name = node.id
+        if name in self.lost:
+            self.fail(node, f"{name!r} is not defined here: {self.lost[name]}", "a value defined before on every path")
+        if name in self.module.imported:
+            self.fail(node, f"the module {name!r} is not a value", f"{name}.something")
+        self.fail(node, f"{name!r} is not defined{nearest(name, self.env)}", "a parameter or a value assigned before")
+
+    def _constant(self, node: ast.Constant) -> Expr:
+        value = node.value
+        if type(value) is int:
+            return self.int_const(value, node)
+        if value is None or isinstance(value, (bool, float, str)):
+            return Const(value)
+        self.fail(node, f"a literal of type {type(value).__name__}", "a number, text, True, False or None")
+
+    def int_const(self, value: int, node: ast.AST) -> Const:
+        """The constant of an integer; it must fit 64 bits."""
+        found = self.module.ints.get(value)
+        if found is None:
+            if not -(1 << 63) <= value < 1 << 64:
+                self.fail(node, f"an integer of {value.bit_length()} bits", "one that fits 64 bits")
+            found = self.module.ints[value] = Const(value)
+        return found
+
+    def _attribute(self, node: ast.Attribute) -> Expr:
+        text = dotted(node)
+        if text is not None:
+            found = self.module.symbols.get(text)
+            if found is not None:
+                return found
+            root = text.partition(".")[0]
+            if root == "self" and root not in self.env:
+                return self._self(node, text)
+            if root in self.module.imported and root not in self.env:
+                text = text.replace("pl.MemorySpace.", "pl.Mem.", 1).replace("pl.DataType.", "pl.", 1)
+                found = self.module.symbols[text] = Symbol(text)
+                return found
+        return Call("getattr", (self._deeper(node.value), Const(node.attr)))
+
+    def _self(self, node: ast.Attribute, text: str) -> Symbol:
+        return Symbol(f"self.{self._function(node, text.removeprefix('self.')).name}")
+
+    def _function(self, node: ast.AST, name: str) -> Signature:
+        found = self.module.functions.get(name)
+        if found is None:
+            self.fail(
+                node, f"the program has no function {name!r}{nearest(name, self.module.functions)}", "a function of this program"
+            )
+        return found
+
+    # -- what holds other expressions -----------------------------------------------------------------------------------------
+
+    def _deeper(self, node: ast.expr) -> Expr:
+        """Read an inner expression, one level down."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.fail(node, "an expression nested too deeply", f"at most {MAX_DEPTH} levels; give its parts names")
+        e = self.read(node)
+        self._depth -= 1
+        return e
+
+    def _list(self, node: ast.List | ast.Tuple) -> Expr:
+        deeper = self._deeper
+        return ListExpr(tuple([deeper(x) for x in node.elts]), type(node) is ast.Tuple)
+
+    def _dict(self, node: ast.Dict) -> Expr:
+        items: list[tuple[Expr, Expr]] = []
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                self.fail(node, "** in a dictionary", "plain keys and values")
+            items.append((self._deeper(key), self._deeper(value)))
+        return DictExpr(tuple(items))
+
+    def _unary(self, node: ast.UnaryOp) -> Expr:
+        op = _UNARY[type(node.op)]
+        e = self._deeper(node.operand)
+        if op == "-" and type(e) is Const and type(e.value) in (int, float) and e.dtype is None:
+            return self.int_const(-e.value, node) if type(e.value) is int else Const(-e.value)  # type: ignore[operator]
+        return Unary(op, e)
+
+    def _binary(self, node: ast.BinOp) -> Expr:
+        return self.binary(BINARY[type(node.op)], self._deeper(node.left), self._deeper(node.right), node)
+
+    def binary(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
+        """``left op right``; on tensors and tiles an operator is the operation it stands for."""
+        name = _ON_TENSORS.get(op)
+        if name is not None and isinstance(ops.type_of(left), (TensorType, TileType)):
+            return self.call(self._short(name, (left, right)), (self._hoisted(left, node), self._hoisted(right, node)), (), node)
+        return Binary(op, left, right)
+
+    def _bool(self, node: ast.BoolOp) -> Expr:
+        op = "and" if type(node.op) is ast.And else "or"
+        if len(node.values) > MAX_DEPTH:
+            self.fail(node, f"a condition of {len(node.values)} parts", f"at most {MAX_DEPTH}")
+        e = self._deeper(node.values[0])
+        for value in node.values[1:]:
+            e = Binary(op, e, self._deeper(value))
+        return e
+
+    def _compare(self, node: ast.Compare) -> Expr:
+        if len(node.ops) > MAX_DEPTH:
+            self.fail(node, f"a comparison of {len(node.ops)} parts", f"at most {MAX_DEPTH}")
+        e: Expr | None = None
+        left = self._deeper(node.left)
+        for op, right_node in zip(node.ops, node.comparators, strict=True):
+            text = _COMPARE.get(type(op))
+            if text is None:
+                self.fail(node, f"the comparison {type(op).__name__}", "one of == != < <= > >=")
+            right = self._deeper(right_node)
+            link = Binary(text, left, right)
+            e = link if e is None else Binary("and", e, link)
+            left = right
+        assert e is not None
+        return e
+
+    def _subscript(self, node: ast.Subscript) -> Expr:
+        base = self._deeper(node.value)
+        if isinstance(ops.type_of(base), (TensorType, TileType)):
+            base = self._hoisted(base, node)
+            read = read_subscript(base, self.index(node.slice))
+            if read is not None:
+                return self.call(*read, (), node)
+        return Index(base, self.index(node.slice))
+
+    def index(self, node: ast.expr) -> tuple[Expr, ...]:
+        """The parts of a subscript; ``a:b`` is ``Call("slice", (a, b))``, with None where a bound is left out."""
+        parts = node.elts if type(node) is ast.Tuple else [node]
+        return tuple([self._slice(p) if type(p) is ast.Slice else self._deeper(p) for p in parts])
+
+    def _slice(self, node: ast.Slice) -> Call:
+        bounds = (node.lower, node.upper) if node.step is None else (node.lower, node.upper, node.step)
+        return Call("slice", tuple([Const(None) if b is None else self._deeper(b) for b in bounds]))
+
+    # -- calls --------------------------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Expr:
+        deeper = self._deeper
+        func = node.func
+        head = dotted(func)
+        if head is None or head.partition(".")[0] in self.env:
+            return self._call_of_value(node)
+        args = tuple([deeper(a) for a in node.args])
+        for a in args:
+            if type(a) is Call:
+                args = tuple([self._hoisted(a, node) for a in args])
+                break
+        kwargs: list[tuple[str, Expr]] = []
+        attrs: tuple[tuple[str, Expr], ...] = ()
+        for k in node.keywords:
+            if k.arg is None:
+                self.fail(node, "** in a call", "keywords written out")
+            if k.arg == "attrs":
+                attrs = self.attrs(k.value)
+            else:
+                kwargs.append((k.arg, deeper(k.value)))
+        return self._named_call(head, args, tuple(kwargs), attrs, node)
+
+    def _named_call(
+        self,
+        head: str,
+        args: tuple[Expr, ...],
+        kwargs: tuple[tuple[str, Expr], ...],
+        attrs: tuple[tuple[str, Expr], ...],
+        node: ast.Call,
+    ) -> Expr:
+        root, _, rest = head.partition(".")
+        if root == "pl" and rest:
+            if "." in rest:
+                return self.call(rest, args, kwargs, node, attrs)
+            if rest == "const":
+                return self._const(args, node)
+            if rest == "yield_":
+                self.fail(node, "pl.yield_ is not the last statement of a loop body or branch", "it to stand last, on its own")
+            return self.call(self._short(rest, args), args, kwargs, node, attrs)
+        if root == "self" and rest:
+            return Call(f"self.{self._function(node, rest).name}", args, kwargs, attrs)
+        if root in self.module.imported and rest:
+            return Call(head, args, kwargs, attrs)
+        hint = f"pl.{head}" if head in _PYTHON_CALLS else "pl.<operation>(...) or self.<function>(...)"
+        self.fail(node, f"{head!r} is not a function of the language", hint)
+
+    def _call_of_value(self, node: ast.Call) -> Expr:
+        """``x.method(...)`` on a value: carried along as written."""
+        if node.keywords:
+            self.fail(node, "keywords in a call of a value's method", "an operation written pl.<operation>(...)")
+        return Call("call", (self._deeper(node.func), *[self._deeper(a) for a in node.args]))
+
+    def _short(self, name: str, args: tuple[Expr, ...]) -> str:
+        """The operation ``pl.<name>`` means for these operands."""
+        found = ops.short_op(name, args)
+        if found is None and args and isinstance(ops.type_of(args[0]), TensorType) and ops.lookup(f"tile.{name}"):
+            return f"tensor.{name}"
+        return found or name
+
+    def _const(self, args: tuple[Expr, ...], node: ast.Call) -> Expr:
+        if len(args) != 2 or not isinstance(args[1], Symbol) or type(args[0]) is not Const:
+            self.fail(node, "pl.const needs a literal and an element type", "pl.const(0, pl.INT64)")
+        value, dtype = args[0].value, DTYPES.get(args[1].text.removeprefix("pl.").lower())
+        if dtype is None:
+            self.fail(
+                node, f"unknown element type {args[1].text}", "one of " + ", ".join(f"pl.{d.spelling}" for d in DTYPES.values())
+            )
+        return args[0] if dtype is INDEX and type(value) is int else Const(value, dtype)
+
+    def attrs(self, node: ast.expr) -> tuple[tuple[str, Expr], ...]:
+        """``attrs={"key": value}``."""
+        e = self._deeper(node)
+        if not isinstance(e, DictExpr) or not all(isinstance(k, Const) and isinstance(k.value, str) for k, _ in e.items):
+            self.fail(node, "attrs must be a dictionary with text keys", 'attrs={"key": value}')
+        return tuple([(k.value, v) for k, v in e.items])  # type: ignore[union-attr, misc]
+
+    def call(
+        self,
+        op: str,
+        args: tuple[Expr, ...],
+        kwargs: tuple[tuple[str, Expr], ...],
+        node: ast.AST,
+        attrs: tuple[tuple[str, Expr], ...] = (),
+    ) -> Call:
+        """A call of an operation in canonical form; the table's complaints become errors at ``node``."""
+        try:
+            return Call(op, *ops.canonical(op, args, kwargs), attrs)
+        except ops.OpError as error:
+            self.fail(node, str(error))
+
+    def results(self, e: Expr, node: ast.AST) -> tuple[Type, ...]:
+        """The types of what a statement's right side gives.
+
+        An operation of the table with operands of unknown type is taken as it stands; other operands must obey its rule.
+        """
+        if type(e) is not Call:
+            return (ops.type_of(e),)
+        if e.op.startswith("self."):
+            return self._results_of_function(e)
+        try:
+            return ops.result_types(e.op, e.args, e.kwargs)
+        except ops.OpError as error:
+            if any(type(ops.type_of(a)) is OtherType for a in e.args if type(a) is not ListExpr):
+                return (UNKNOWN,)
+            self.fail(node, str(error))
+
+    def _results_of_function(self, e: Call) -> tuple[Type, ...]:
+        """What the callee declares, its dimensions as the caller knows them."""
+        callee = self.module.signatures[e.op.removeprefix("self.")]
+        if not callee.returns:
+            return (UNKNOWN,)
+        table: dict[Var, Expr] = dict(zip(callee.params, e.args, strict=False))
+        return tuple([substitute(t, table) for t in callee.returns])
+
+    def _hoisted(self, e: Expr, node: ast.expr | ast.stmt) -> Expr:
+        """A nested call that makes a tile or tensor becomes a statement of its own; the value it defines stands in its place."""
+        if type(e) is not Call:
+            return e
+        types = self.results(e, node)
+        if len(types) != 1 or not isinstance(types[0], (TensorType, TileType)):
+            return e
+        var = Var(self.names.fresh(e.op.rpartition(".")[2]), types[0])
+        self.pending.append(Assign((var,), e, self.source.loc(node)))
+        return var
