@@ -10,7 +10,7 @@ import numpy as np
 
 from cost.dtypes import DTYPES, DType
 from ir_bridge.ir.semantics import meaning
-from ir_bridge.ir.semantics_values import Array, SemanticsError, garbage, numpy_dtype
+from ir_bridge.ir.semantics_values import Array, SemanticsError, numpy_dtype, unwritten
 
 Args = Sequence[Any]
 Kw = Mapping[str, Any]
@@ -74,4 +74,4 @@ def dim(args: Args, kw: Kw) -> int:
 
 @meaning("tensor.create")
 def create(args: Args, kw: Kw) -> Array:
-    return garbage(args[0], kw["dtype"])
+    return unwritten(args[0], kw["dtype"])

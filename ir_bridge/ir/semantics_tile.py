@@ -20,8 +20,8 @@ from ir_bridge.ir.semantics_values import (
     Array,
     SemanticsError,
     Tile,
-    garbage,
     tile_from,
+    unwritten,
     window,
     written_as,
 )
@@ -44,7 +44,7 @@ def load(args: Args, kw: Kw) -> Tile:
 
 @meaning("tile.create")
 def create(args: Args, kw: Kw) -> Tile:
-    return Tile(garbage(args[0], kw["dtype"]), args[0], kw["dtype"])
+    return Tile(unwritten(args[0], kw["dtype"]), args[0], kw["dtype"])
 
 
 @meaning("tile.extract")

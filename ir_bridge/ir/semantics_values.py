@@ -1,6 +1,8 @@
 """Values of the reference interpreter: numpy arrays for tensors, :class:`Tile` for tiles, Python numbers for scalars.
 
-Memory that nobody wrote holds :func:`garbage`, so that a read of it shows: NaN where the element type has one, else bytes 0xA5.
+Reading what nobody wrote must show. What lies outside a tile's valid region is :func:`garbage`: NaN where the element type has
+one. Memory that was allocated (``tile.create``, an output array left out) is :func:`unwritten`: the odd but finite
+number -1009, so that programs which add to an accumulator they never set can still be compared bit by bit.
 """
 
 from __future__ import annotations
@@ -64,8 +66,21 @@ def _garbage_value(dtype: DType) -> Any:
 
 
 def garbage(shape: tuple[int, ...], dtype: DType) -> Array:
-    """An array of ``shape`` that nobody wrote."""
+    """An array of ``shape`` outside every valid region."""
     return np.full(shape, _garbage_value(dtype), numpy_dtype(dtype))
+
+
+#: What allocated memory holds before it is written, where the element type can (8-bit floats: -112; narrow integers as :func:`garbage`).
+UNWRITTEN = -1009
+
+
+def unwritten(shape: tuple[int, ...], dtype: DType) -> Array:
+    """Allocated memory of ``shape`` that nobody wrote yet."""
+    if dtype.bits >= 16:
+        return np.full(shape, UNWRITTEN if dtype.kind != "uint" else -UNWRITTEN).astype(numpy_dtype(dtype))
+    if dtype.is_float and dtype.bits == 8:
+        return np.full(shape, -112.0).astype(numpy_dtype(dtype))
+    return garbage(shape, dtype)
 
 
 def extreme(dtype: DType, largest: bool = True) -> Any:
