@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from egraph_rules.expr import Comparison, Integer, align_up, literal, predicate
+from egraph_rules.expr import Comparison, Int, Integer, align_up, literal, predicate
 from egraph_rules.language import FRACTAL, P
 
 
-@predicate
-def fits_l0a(m: Integer, k: Integer, depth: Integer) -> Comparison:
-    """{depth} buffer(s) of an {m} × {k} panel of A fit L0A, in bytes"""
-    return align_up(m, P.box_m) * k * P.bytes_a * depth <= P.l0a
+def line_a(m: Int) -> Integer:
+    """Bytes of L0A that one column of a panel of m rows takes, boxed."""
+    return align_up(m, P.box_m) * P.bytes_a
+
+
+def line_b(n: Int) -> Integer:
+    """Bytes of L0B that one row of a panel of n columns takes, boxed."""
+    return align_up(n, P.box_n) * P.bytes_b
+
+
+def line_c(m: Int) -> Integer:
+    """Bytes of L0C that one column of an accumulator of m rows takes: boxed, then in the target's row alignment."""
+    return align_up(align_up(m, P.box_m), P.row_align) * P.bytes_c
+
+
+def columns_c(n: Int) -> Integer:
+    """Columns of L0C that an accumulator of n columns takes, boxed."""
+    return align_up(n, P.box_n)
 
 
 @predicate
-def fits_l0b(k: Integer, n: Integer, depth: Integer) -> Comparison:
-    """{depth} buffer(s) of a {k} × {n} panel of B fit L0B, in bytes"""
-    return align_up(n, P.box_n) * k * P.bytes_b * depth <= P.l0b
+def fits_l0a(line: Integer, k: Integer, depth: Integer) -> Comparison:
+    """{depth} buffer(s) of a {k}-deep panel of A, {line} bytes a step, fit L0A"""
+    return line * k * depth <= P.l0a
 
 
 @predicate
-def fits_l0c(m: Integer, n: Integer, accumulators: Integer) -> Comparison:
-    """{accumulators} accumulator(s) of {m} × {n}, boxed, fit L0C, in bytes"""
-    rows = align_up(align_up(m, P.box_m), P.row_align)
-    return rows * align_up(n, P.box_n) * P.bytes_c * accumulators <= P.l0c
+def fits_l0b(line: Integer, k: Integer, depth: Integer) -> Comparison:
+    """{depth} buffer(s) of a {k}-deep panel of B, {line} bytes a step, fit L0B"""
+    return line * k * depth <= P.l0b
+
+
+@predicate
+def fits_l0c(line: Integer, columns: Integer, accumulators: Integer) -> Comparison:
+    """{accumulators} accumulator(s) of {columns} columns, {line} bytes each, fit L0C"""
+    return line * columns * accumulators <= P.l0c
 
 
 @predicate

@@ -6,6 +6,7 @@ yields :class:`Rule` objects. The engine renders them to egglog; ``why_not`` rea
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
@@ -80,9 +81,35 @@ class Rule:
     then: tuple[Action, ...]
 
     def render(self) -> str:
-        body = " ".join(x.render() for x in (*self.reads, *self.when))
+        """The rule in egglog. A variable that is mentioned once constrains nothing and is written ``_``: joins stay narrow."""
+        parts: list[Term | Condition | Merge] = [*self.reads, *self.when, *self.then]
+        mentions = Counter(name for part in parts for name in _variables(part))
+        alone = {name for name, count in mentions.items() if count == 1}
+        body = " ".join([*(_without(x, alone).render() for x in self.reads), *(c.render() for c in self.when)])
         head = " ".join(a.render() for a in self.then)
         return f'(rule ({body}) ({head}) :ruleset {self.stage} :name "{self.name}")'
+
+
+def _variables(part: Term | Condition | Merge) -> Iterator[str]:
+    """Names of the variables in a pattern, condition or action, with repeats."""
+    if isinstance(part, Condition):
+        yield from part.test.left.variables()
+        yield from part.test.right.variables()
+    elif isinstance(part, Merge):
+        yield from _variables(part.left)
+        yield from _variables(part.right)
+    else:
+        for x in part.arguments:
+            if isinstance(x, Term):
+                yield from _variables(x)
+            elif isinstance(x, Integer):
+                yield from x.variables()
+
+
+def _without(pattern: Term, names: set[str]) -> Term:
+    """The pattern with these variables matching anything."""
+    slots = [None if isinstance(x, Variable) and x.name in names else x for x in pattern.arguments]
+    return Term(pattern.head, tuple(slots))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import fits_l0c, fits_mat, fractal_aligned
+from egraph_rules.conditions import columns_c, fits_l0c, fits_mat, fractal_aligned, line_c
 from egraph_rules.expr import literal
 from egraph_rules.families.mat_scratch import PLACEABLE
 from egraph_rules.language import (
@@ -62,7 +62,7 @@ def CAST_FOLD() -> Iterator[Rule]:
             reads=[product(v=v, p=P.p), *foldable(dtype), the_problem()],
             when=[
                 fits_mat(P.M, P.N, size, mat),
-                fits_l0c(P.M, P.N, literal(1)),
+                fits_l0c(line_c(P.M), columns_c(P.N), literal(1)),
                 fractal_aligned(P.M),
                 fractal_aligned(P.N),
             ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import fits_l0c
+from egraph_rules.conditions import columns_c, fits_l0c, line_c
 from egraph_rules.expr import Comparison, Integer, literal, predicate
 from egraph_rules.language import DOUBLE_C, Cube, P, Schedule, allows, holds_a, holds_b, the_problem, twin_window, window
 from egraph_rules.rule import Rule, family, rule, union, variables
@@ -30,8 +30,8 @@ def DOUBLE_BUFFER() -> Iterator[Rule]:
         "twin_windows",
         "two accumulators are a subset of one",
         stage="windows",
-        reads=[window(P.p, m, n, scope), the_problem(), allows(P.p, "double_buffer_c")],
-        when=[fits_l0c(m, n, literal(2))],
+        reads=[window(p=P.p, m=m, n=n, scope=scope), the_problem(), allows(P.p, "double_buffer_c")],
+        when=[fits_l0c(line_c(m), columns_c(n), literal(2))],
         then=[twin_window(P.p, m, n, scope)],
     )
     yield rule(

@@ -25,7 +25,7 @@ def FREE_HOIST() -> Iterator[Rule]:
         "exchange_to_columns_outer",
         "for mi, for ni: C[mi, ni] = for ni, for mi: C[mi, ni]",
         stage="schedules",
-        reads=[full_depth(OUTPUT_HOLDING_A), window(P.p, m, n, scope), the_problem()],
+        reads=[full_depth(OUTPUT_HOLDING_A), window(p=P.p, m=m, n=n, scope=scope), the_problem()],
         when=[bias_window_fits(n, scope, literal(2))],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
     )
@@ -33,7 +33,7 @@ def FREE_HOIST() -> Iterator[Rule]:
         "exchange_to_rows_outer",
         "for ni, for mi: C[mi, ni] = for mi, for ni: C[mi, ni]",
         stage="schedules",
-        reads=[full_depth(OUTPUT_HOLDING_B), window(P.p, m, n, scope), the_problem()],
+        reads=[full_depth(OUTPUT_HOLDING_B), window(p=P.p, m=m, n=n, scope=scope), the_problem()],
         when=[bias_window_fits(n, scope, literal(4))],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
     )

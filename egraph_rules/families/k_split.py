@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import fits_l0a, fits_l0b, smaller
+from egraph_rules.conditions import fits_l0a, fits_l0b, line_a, line_b, smaller
 from egraph_rules.expr import literal
 from egraph_rules.language import (
     FRACTAL,
@@ -30,7 +30,7 @@ from egraph_rules.language import (
 )
 from egraph_rules.rule import Rule, family, rule, union, variables
 
-m, n, k, scope = variables("m n k scope")
+m, n, k, scope, a, b = variables("m n k scope line_a line_b")
 v, left, right = variables("v left right")
 TWO, LEAST = literal(2), literal(FRACTAL)
 
@@ -43,15 +43,15 @@ def K_SPLIT() -> Iterator[Rule]:
         "k may be a panel's depth when two of the thinnest panels fit",
         stage="extents",
         reads=[the_problem(), extent(k)],
-        when=[smaller(k, P.max_k), fits_l0a(LEAST, k, TWO), fits_l0b(k, LEAST, TWO)],
+        when=[smaller(k, P.max_k), fits_l0a(line_a(LEAST), k, TWO), fits_l0b(line_b(LEAST), k, TWO)],
         then=[axis_k(P.p, k)],
     )
     yield rule(
         "k_split",
         "A[m, K] @ B[K, n] = Σ A[m, ko:ko+k] @ B[ko:ko+k, n]",
         stage="schedules",
-        reads=[window(P.p, m, n, scope), the_problem(), axis_k(P.p, k)],
-        when=[fits_l0a(m, k, TWO), fits_l0b(k, n, TWO)],
+        reads=[window(P.p, m, n, scope, a, b), the_problem(), axis_k(P.p, k)],
+        when=[fits_l0a(a, k, TWO), fits_l0b(b, k, TWO)],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
     )
     yield rule(

@@ -9,12 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import bias_window_fits, fits_l0a, fits_l0b, fits_l0c, fractal_aligned, smaller, within
+from egraph_rules.conditions import (
+    bias_window_fits,
+    columns_c,
+    fits_l0a,
+    fits_l0b,
+    fits_l0c,
+    fractal_aligned,
+    line_a,
+    line_b,
+    line_c,
+    smaller,
+    within,
+)
 from egraph_rules.expr import literal
 from egraph_rules.language import FRACTAL, GRID, ROWS, P, axis_m, axis_n, extent, the_problem, window
 from egraph_rules.rule import Rule, family, rule, variables
 
-m, n = variables("m n")
+m, n, a, b, c, columns = variables("m n line_a line_b line_c columns")
 ONE, LEAST = literal(1), literal(FRACTAL)
 
 
@@ -26,30 +38,35 @@ def MN_GRID() -> Iterator[Rule]:
         "m rows may be cut when the thinnest panel and window of them fit",
         stage="extents",
         reads=[the_problem(), extent(m)],
-        when=[within(m, P.max_m), fits_l0a(m, LEAST, ONE), fits_l0c(m, LEAST, ONE)],
-        then=[axis_m(P.p, m)],
+        when=[within(m, P.max_m), fits_l0a(line_a(m), LEAST, ONE), fits_l0c(line_c(m), columns_c(LEAST), ONE)],
+        then=[axis_m(P.p, m, line_a(m), line_c(m))],
     )
     yield rule(
         "tile_columns",
         "n columns may be cut when the thinnest panel and window of them fit",
         stage="extents",
         reads=[the_problem(), extent(n)],
-        when=[within(n, P.max_n), fits_l0b(LEAST, n, ONE), fits_l0c(LEAST, n, ONE), bias_window_fits(n, literal(ROWS), ONE)],
-        then=[axis_n(P.p, n)],
+        when=[
+            within(n, P.max_n),
+            fits_l0b(line_b(n), LEAST, ONE),
+            fits_l0c(line_c(LEAST), columns_c(n), ONE),
+            bias_window_fits(n, literal(ROWS), ONE),
+        ],
+        then=[axis_n(P.p, n, line_b(n), columns_c(n))],
     )
     yield rule(
         "grid_of_rows",
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B",
         stage="windows",
-        reads=[the_problem(), axis_m(P.p, m), axis_n(P.p, P.max_n)],
-        when=[smaller(m, P.max_m), fractal_aligned(P.max_k), fits_l0c(m, P.max_n, ONE)],
-        then=[window(P.p, m, P.max_n, ROWS)],
+        reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, P.max_n, b, columns)],
+        when=[smaller(m, P.max_m), fractal_aligned(P.max_k), fits_l0c(c, columns, ONE)],
+        then=[window(P.p, m, P.max_n, ROWS, a, b)],
     )
     yield rule(
         "grid_of_windows",
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]",
         stage="windows",
-        reads=[the_problem(), axis_m(P.p, m), axis_n(P.p, n)],
-        when=[smaller(n, P.max_n), fractal_aligned(P.max_k), fits_l0c(m, n, ONE)],
-        then=[window(P.p, m, n, GRID)],
+        reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, n, b, columns)],
+        when=[smaller(n, P.max_n), fractal_aligned(P.max_k), fits_l0c(c, columns, ONE)],
+        then=[window(P.p, m, n, GRID, a, b)],
     )
