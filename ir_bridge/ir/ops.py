@@ -2,8 +2,8 @@
 
 ``lookup`` an operation, bring a call into ``canonical`` form, infer its ``result_types``, the ``type_of`` any expression,
 ``make`` a call from Python values, resolve a short form with ``short_op``, and ``fill`` an annotation from inference.
-Operations are registered in ``ops_tile`` (cube, transfers, views), ``ops_vector``, ``ops_tensor`` and ``ops_tensor_math`` (what authors
-write on whole tensors) and ``ops_gather``.
+Operations are registered in ``ops_tile`` (cube, transfers, views), ``ops_vector``, ``ops_tensor`` and ``ops_tensor_math``
+(what authors write on whole tensors) and ``ops_gather``.
 """
 
 from __future__ import annotations

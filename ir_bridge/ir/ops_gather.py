@@ -1,10 +1,23 @@
-"""Tile operations that conversion emits for gathers, batched products and vector splits (specification 2)."""
+"""Tile operations that conversion emits for gathers, batched products, vector splits and reinterpreted bytes (specification 2)."""
 
 from __future__ import annotations
 
 from cost.dtypes import accumulator
 from ir_bridge.ir.nodes import Expr
-from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, register, show, tensor_of, tile_of
+from ir_bridge.ir.ops_registry import (
+    Arg,
+    Effects,
+    Kwargs,
+    OpDef,
+    OpError,
+    TypeRule,
+    dims,
+    dtype_of,
+    register,
+    show,
+    tensor_of,
+    tile_of,
+)
 from ir_bridge.ir.ops_tensor_math import broadcast, check_gather_row, split_shape
 from ir_bridge.ir.ops_tile import same_dim
 from ir_bridge.ir.ops_types import operand_type, valid_or_none
@@ -45,6 +58,15 @@ def _gather(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     if index.dtype.kind == "float":
         raise OpError(f"tile.gather: the index must hold integers, not {index.dtype.name}")
     return (TileType(index.shape, src.dtype, Space.VEC, View(index.view.valid_shape)),)
+
+
+def _reinterpret_view(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
+    op = "tile.reinterpret_view"
+    src, shape, dtype = _tile(op, "the source", args[0]), dims(op, "shape", args[1]), dtype_of(op, "dtype", kw["dtype"])
+    result = TileType(shape, dtype, src.space)
+    if src.static and result.static and src.elements() * src.dtype.bits != result.elements() * dtype.bits:
+        raise OpError(f"{op}: {show(src.shape)} of {src.dtype.name} and {show(shape)} of {dtype.name} differ in bytes")
+    return (result,)
 
 
 def _gather_row(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
@@ -131,5 +153,14 @@ _register(
     "transfer",
     (Arg("split", "literal"),),
     space=Space.MAT,
+    short=True,
+)
+_register(
+    "reinterpret_view",
+    (Arg("tile"), Arg("shape", "list")),
+    _reinterpret_view,
+    "view",
+    (Arg("dtype", "dtype"),),
+    Effects(view=0),
     short=True,
 )

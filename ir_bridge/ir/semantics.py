@@ -17,7 +17,7 @@ from cost.errors import TilesatError
 Meaning = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
 #: Modules that register meanings when they are imported.
-FAMILIES = ("semantics_tile", "semantics_vector", "semantics_tensor")
+FAMILIES = ("semantics_tile", "semantics_vector", "semantics_tensor", "semantics_tensor_math")
 
 _MEANINGS: dict[str, Meaning] = {}
 

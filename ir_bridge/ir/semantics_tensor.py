@@ -1,4 +1,5 @@
-"""What the tensor operations of ``ops_tensor`` compute. A tensor is a numpy array; writes go into it."""
+"""Element access, sizes and allocation of tensors. In global memory a tensor is a numpy array, and writes go into it; one that was
+computed is a tile (:mod:`ir_bridge.ir.semantics_tensor_math`)."""
 
 from __future__ import annotations
 
@@ -52,21 +53,26 @@ def element(what: str, data: Array, indices: tuple[int, ...]) -> tuple[int, ...]
     return indices
 
 
+def _memory(value: Any) -> Array:
+    """Where the elements of a tensor value are."""
+    return value.data if isinstance(value, Tile) else value
+
+
 @meaning("tensor.read")
 def read(args: Args, kw: Kw) -> int | float | bool:
-    tensor, indices = args
+    tensor, indices = _memory(args[0]), args[1]
     return python_scalar(tensor[element("tensor.read", tensor, indices)])
 
 
 @meaning("tensor.write")
 def write(args: Args, kw: Kw) -> None:
-    tensor, indices, value = args
+    tensor, indices, value = _memory(args[0]), args[1], args[2]
     tensor[element("tensor.write", tensor, indices)] = value
 
 
 @meaning("tensor.dim")
 def dim(args: Args, kw: Kw) -> int:
-    tensor, axis = args
+    tensor, axis = _memory(args[0]), args[1]
     if not -tensor.ndim <= axis < tensor.ndim:
         raise SemanticsError(f"tensor.dim: axis {axis} of a tensor of rank {tensor.ndim}")
     return int(tensor.shape[axis])
