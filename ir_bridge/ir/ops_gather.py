@@ -1,4 +1,4 @@
-"""Tile operations that conversion emits for gathers, batched products, vector splits and reinterpreted bytes (specification 2)."""
+"""Tile operations that conversion emits for gathers, batched products, vector splits, reinterpreted bytes (specification 2)."""
 
 from __future__ import annotations
 

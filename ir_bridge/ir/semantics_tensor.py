@@ -1,5 +1,7 @@
-"""Element access, sizes and allocation of tensors. In global memory a tensor is a numpy array, and writes go into it; one that was
-computed is a tile (:mod:`ir_bridge.ir.semantics_tensor_math`)."""
+"""Element access, sizes and allocation of tensors.
+
+In global memory a tensor is a numpy array, and writes go into it; one that was computed is a tile (``semantics_tensor_math``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from cost.dtypes import DTYPES, DType
 from ir_bridge.ir.semantics import meaning
-from ir_bridge.ir.semantics_values import Array, SemanticsError, numpy_dtype, unwritten
+from ir_bridge.ir.semantics_values import Array, SemanticsError, Tile, numpy_dtype, unwritten
 
 Args = Sequence[Any]
 Kw = Mapping[str, Any]

@@ -19,7 +19,7 @@ from ir_bridge.ir.semantics_cast import cast
 from ir_bridge.ir.semantics_tensor import dtype_of_array
 from ir_bridge.ir.semantics_tile import assemble as assemble_tile
 from ir_bridge.ir.semantics_tile import product, slice_tile, store
-from ir_bridge.ir.semantics_values import Array, SemanticsError, Tile, garbage, numpy_dtype, tile_from, window
+from ir_bridge.ir.semantics_values import Array, SemanticsError, Tile, garbage, numpy_dtype, tile_from, unwritten, window
 
 Args = Sequence[Any]
 Kw = Mapping[str, Any]
@@ -39,7 +39,7 @@ def as_array(value: Any) -> Any:
         return value
     if value.valid == value.data.shape:
         return value.data
-    data = garbage(value.data.shape, value.dtype)
+    data = unwritten(value.data.shape, value.dtype)
     data[tuple([slice(0, v) for v in value.valid])] = value.region
     return data
 
@@ -167,7 +167,7 @@ def matmul_acc(args: Args, kw: Kw) -> Tile:
 
 @meaning("tensor.create_l1")
 def create_l1(args: Args, kw: Kw) -> Tile:
-    return Tile(garbage(args[0], kw["dtype"]), tuple(args[0]), kw["dtype"])
+    return Tile(unwritten(args[0], kw["dtype"]), tuple(args[0]), kw["dtype"])
 
 
 @meaning("tensor.full")
@@ -308,7 +308,7 @@ def paged_gather(args: Args, kw: Kw) -> Tile:
     block, size, start = kw["block_size"], kw["size"], kw.get("offset", 0)
     trans = bool(kw.get("is_trans"))
     shape = (size, kw["max_indices"]) if trans else (kw["max_indices"], size)
-    data = garbage(shape, dtype_of_array(src))
+    data = unwritten(shape, dtype_of_array(src))
     rows = data.T if trans else data
     for k, i in enumerate(indices.reshape(-1)):
         row = int(table.reshape(-1)[i // block]) * block + int(i % block)
