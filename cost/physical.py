@@ -6,7 +6,7 @@ integers or integer arrays alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cost.dtypes import DType
 from cost.hardware import Target
@@ -28,7 +28,13 @@ def align_up(x: Size, multiple: int) -> Size:
     return -(-x // multiple) * multiple
 
 
-def ceil_div(x: Size, y: int) -> Size:
+@overload
+def ceil_div(x: int, y: int) -> int: ...
+@overload
+def ceil_div(x: NDArray[np.int64], y: int | NDArray[Any]) -> NDArray[np.int64]: ...
+@overload
+def ceil_div(x: int, y: NDArray[Any]) -> NDArray[np.int64]: ...
+def ceil_div(x: Any, y: Any) -> Any:
     """``x / y``, rounded up."""
     return -(-x // y)
 

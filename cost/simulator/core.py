@@ -7,8 +7,8 @@ An instruction starts when its lane is free, the data it reads is there, and the
                 the slot: whoever reads what it overwrites is through, and a new value's bytes fit the buffer)
     end   = start + cycles;  the data is there `latency` cycles after that, when the lane is already at work again
 
-Lanes take instructions in program order; across lanes nothing but data and slots holds an instruction back. As every wait is for an
-earlier instruction, one pass in program order gives the exact schedule.
+Lanes take instructions in program order; across lanes nothing but data and slots holds an instruction back. As every wait is
+for an earlier instruction, one pass in program order gives the exact schedule.
 
 The stream is given call by call: :meth:`Core.value` makes a value (a tile in a buffer), :meth:`Core.issue` runs an instruction on
 values, :meth:`Core.release` says that no later instruction uses a value. Times are multiples of 2⁻¹⁰ cycles held in float64, so

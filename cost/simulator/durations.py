@@ -1,7 +1,7 @@
 """How long one instruction takes, by lane. Cycles, on the grid of :func:`cost.simulator.core.ticks`.
 
-MTE1, CUBE and FIXPIPE go by the target's calibrated constants (the formulas of :mod:`cost.roofline`, one tile at a time); all that
-touches global memory, the vector unit or the road between the two units goes by the nominal ``machine`` figures.
+MTE1, CUBE and FIXPIPE go by the target's calibrated constants (the formulas of :mod:`cost.roofline`, one tile at a time); all
+that touches global memory, the vector unit or the road between the two units goes by the nominal ``machine`` figures.
 """
 
 from __future__ import annotations

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cost.errors import TilesatError
 from cost.simulator.core import Lane
 from cost.simulator.timeline import Timeline
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Gaps narrower than this share of the picture are not drawn: a million bars would be neither seen nor quick.
 FINEST = 1 / 2000
@@ -50,11 +46,11 @@ def draw(timeline: Timeline, path: str | os.PathLike[str], title: str = "") -> N
         figure.savefig(path, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {"Software": None})
 
 
-def _bars(timeline: Timeline, lane: Lane) -> NDArray[np.float64]:
+def _bars(timeline: Timeline, lane: Lane) -> list[tuple[float, float]]:
     """(start, length) of a lane's stretches of work, gaps too narrow to see closed."""
     mine = timeline.lane == lane
     start, end = timeline.start[mine], timeline.end[mine]
     opens = np.concatenate(([True], start[1:] - end[:-1] > timeline.cycles * FINEST))
     first = np.flatnonzero(opens)
     last = np.concatenate((first[1:] - 1, [len(start) - 1]))
-    return np.column_stack((start[first], end[last] - start[first]))
+    return list(zip(start[first].tolist(), (end[last] - start[first]).tolist(), strict=True))

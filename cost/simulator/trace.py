@@ -1,4 +1,7 @@
-"""A run as a Chrome trace (chrome://tracing, ui.perfetto.dev): a row a lane, a counter a buffer. One microsecond shown is one cycle."""
+"""A run as a Chrome trace (chrome://tracing, ui.perfetto.dev): a row a lane, a counter a buffer.
+
+One microsecond shown is one cycle.
+"""
 
 from __future__ import annotations
 
