@@ -21,6 +21,8 @@ _EGGLOG_OPS: dict[str, Callable[[Number, Number], Number]] = {
     "*": operator.mul,
     "/": operator.floordiv,
     "%": operator.mod,
+    "min": lambda a, b: a + (b - a) * (b < a),  # on numbers and arrays alike
+    "max": lambda a, b: a + (b - a) * (b > a),
 }
 _COMPARE: dict[str, Callable[[Number, Number], Number]] = {
     "<=": operator.le,
@@ -150,6 +152,16 @@ def ceil_div(a: Int, b: Int) -> Integer:
 def align_up(a: Int, b: Int) -> Integer:
     """a rounded up to a multiple of b"""
     return ceil_div(a, b) * b
+
+
+def smaller_of(a: Int, b: Int) -> Integer:
+    """min(a, b)"""
+    return Operation("min", literal(a), literal(b))
+
+
+def larger_of(a: Int, b: Int) -> Integer:
+    """max(a, b)"""
+    return Operation("max", literal(a), literal(b))
 
 
 @dataclass(frozen=True, slots=True)
