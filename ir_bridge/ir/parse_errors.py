@@ -55,13 +55,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 class Source:
-    """The text being parsed: finds the words for a place in it."""
+    """The text being parsed: finds the words for a place in it. ``base`` is to be added to the line numbers of nodes."""
 
-    __slots__ = ("_lines", "file", "text")
+    __slots__ = ("_lines", "base", "file", "text")
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
+        self.base = 0
         self._lines: list[str] | None = None
 
     def line(self, number: int) -> str:
@@ -70,9 +71,14 @@ class Source:
             self._lines = _LINE_ENDS.split(self.text)
         return self._lines[number - 1] if 0 < number <= len(self._lines) else ""
 
+    def lineno(self, node: ast.AST) -> int:
+        """The line a node begins on, counted from 1."""
+        first: int = getattr(node, "lineno", 0)
+        return first + self.base
+
     def snippet(self, node: ast.AST) -> str:
         """The text of a node, on one line, cut short."""
-        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+        first, last = self.lineno(node), (getattr(node, "end_lineno", 0) or 0) + self.base
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", None)
         head = self.line(first).encode()
         if last == first:
@@ -82,12 +88,12 @@ class Source:
     def column(self, node: ast.AST) -> int:
         """The column of a node in characters, counted from 1."""
         start: int = getattr(node, "col_offset", 0)
-        line = self.line(getattr(node, "lineno", 0))
+        line = self.line(self.lineno(node))
         return (start if line.isascii() else len(line.encode()[:start].decode(errors="replace"))) + 1
 
     def loc(self, node: ast.stmt | ast.expr) -> Loc:
         """The place of a statement or expression."""
-        return Loc(node.lineno, node.col_offset + 1, self.file)
+        return Loc(node.lineno + self.base, node.col_offset + 1, self.file)
 
     def error(self, node: ast.AST | None, problem: str, expected: str = "") -> ParseError:
         """The error to raise at ``node``."""
@@ -95,7 +101,7 @@ class Source:
             return ParseError(problem, expected=expected, file=self.file)
         return ParseError(
             problem,
-            line=node.lineno,
+            line=self.lineno(node),
             column=self.column(node),
             text=self.snippet(node),
             expected=expected,

@@ -183,6 +183,11 @@ class ExprReader:
 
     def _deeper(self, node: ast.expr) -> Expr:
         """Read an inner expression, one level down."""
+        kind = type(node)
+        if kind is ast.Name:
+            return self._name(node)  # type: ignore[arg-type]
+        if kind is ast.Constant:
+            return self._constant(node)  # type: ignore[arg-type]
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self.fail(node, "an expression nested too deeply", f"at most {MAX_DEPTH} levels; give its parts names")
@@ -267,7 +272,10 @@ class ExprReader:
     def _call(self, node: ast.Call) -> Expr:
         deeper = self._deeper
         func = node.func
-        head = dotted(func)
+        if type(func) is ast.Attribute and type(func.value) is ast.Attribute and type(func.value.value) is ast.Name:
+            head: str | None = f"{func.value.value.id}.{func.value.attr}.{func.attr}"  # the common case, quickly
+        else:
+            head = dotted(func)
         if head is None or head.partition(".")[0] in self.env:
             return self._call_of_value(node)
         args = tuple([deeper(a) for a in node.args])

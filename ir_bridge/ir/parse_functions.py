@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 
 from ir_bridge.ir.names import Names, base_name
-from ir_bridge.ir.nodes import Expr, Function, Param, Symbol, Var
+from ir_bridge.ir.nodes import Expr, Function, Param, Stmt, Symbol, Var
 from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_exprs import ExprReader, Module, Signature
 from ir_bridge.ir.parse_rebinds import Rebinds
 from ir_bridge.ir.parse_stmts import StmtReader
+from ir_bridge.ir.parse_text import FunctionText
 from ir_bridge.ir.parse_types import TypeReader, dotted
 from ir_bridge.ir.types import Type
 
@@ -30,14 +31,16 @@ class _Written(ast.NodeTransformer):
 class FunctionReader:
     """Reads one function, in two steps: its header (so that all callers know its results), then its body."""
 
-    def __init__(self, module: Module, node: ast.FunctionDef, interned: dict[str, ast.expr]) -> None:
+    def __init__(self, module: Module, text: FunctionText, interned: dict[str, ast.expr]) -> None:
+        node = text.node
         self._module = module
+        self._text = text
         self._node = node
         self._source = module.source
         printed = [v.name for v in module.values.values() if isinstance(v, Var)]
         self._exprs = ExprReader(module, Names([*printed, *sorted(module.imported)]))
         self._types = TypeReader(self._source, self._exprs.read, self._written, interned, module.constants)
-        self._stmts = StmtReader(self._exprs, self._types, Rebinds(node.body))
+        self._stmts = StmtReader(self._exprs, self._types, Rebinds(node.body if text.complete else None))
         self._params: list[Param] = []
         self._returns: tuple[Type, ...] = ()
         self._has_self = False
@@ -50,6 +53,7 @@ class FunctionReader:
 
     def header(self, signature: Signature) -> None:
         """Read parameters and declared results into ``signature``."""
+        self._source.base = self._text.base
         args = self._node.args
         for wrong in (*args.posonlyargs, *args.kwonlyargs, args.vararg, args.kwarg):
             if wrong is not None:
@@ -73,10 +77,16 @@ class FunctionReader:
 
     def function(self, signature: Signature) -> Function:
         """The whole function; :meth:`header` must have been called."""
-        node = self._node
+        self._source.base = self._text.base
+        loc = self._source.loc(self._node)
         kind, decorator = self._decorator()
-        doc = ast.get_docstring(node, clean=False)
-        body = self._stmts.block(node.body[1:] if doc is not None else node.body)
+        doc: str | None = None
+        body: list[Stmt] = []
+        for i, (base, nodes) in enumerate(self._text.body()):
+            self._source.base = base
+            if i == 0:
+                doc = _docstring(nodes[0])
+            body += self._stmts.block(nodes)
         return Function(
             signature.name,
             tuple(self._params),
@@ -86,7 +96,7 @@ class FunctionReader:
             decorator,
             self._has_self,
             doc,
-            self._source.loc(node),
+            loc,
         )
 
     def _decorator(self) -> tuple[str, tuple[tuple[str, Expr], ...]]:
@@ -124,10 +134,18 @@ class FunctionReader:
         return kind
 
 
-def signatures(module: Module, nodes: list[ast.FunctionDef]) -> None:
+def _docstring(node: ast.stmt) -> str | None:
+    """The text of a docstring; None when the statement is none."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def signatures(module: Module, texts: list[FunctionText]) -> None:
     """Enter the program's functions into ``module``, by written and by printed name; two of one name are refused."""
     names = Names()
-    for node in nodes:
+    for text in texts:
+        node = text.node
+        module.source.base = text.base
         if node.name in module.functions:
             module.source.fail(node, f"two functions named {node.name!r}", "a name of its own for each function")
         signature = Signature(names.fresh(base_name(node.name)))

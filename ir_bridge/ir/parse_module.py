@@ -11,6 +11,8 @@ from ir_bridge.ir.nodes import INDEX_SCALAR, Binary, Const, Expr, ListExpr, Prog
 from ir_bridge.ir.parse_errors import ParseError, Source
 from ir_bridge.ir.parse_exprs import ExprReader, Module
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
+from ir_bridge.ir.parse_rebinds import WholeTextNeeded
+from ir_bridge.ir.parse_text import ModuleText, complete_function, printed, whole
 from ir_bridge.ir.parse_types import dotted
 
 _IMPORT = "import pypto.language as pl"
@@ -19,17 +21,29 @@ _PROGRAM = "a class decorated with @pl.program"
 
 def read_module(source: Source) -> Program:
     """The program in ``source``; raises :class:`ParseError`, and SyntaxError where the text is not Python."""
-    tree = ast.parse(source.text)
-    node = _program_class(tree, source)
+    try:
+        pieces = printed(source.text)
+        if pieces is not None:
+            return _read(pieces, source)
+    except (SyntaxError, ParseError, WholeTextNeeded):
+        pass  # whatever is wrong is told by reading the text as one
+    source.base = 0
+    return _read(whole(source.text), source)
+
+
+def _read(text: ModuleText, source: Source) -> Program:
+    node = _program_class(text.tree, source)
     module = Module(source)
     lines: tuple[list[str], list[str]] = ([], [])
-    dynamic = _module_level(tree, node, module, lines)
-    nodes = _function_nodes(node, source)
-    signatures(module, nodes)
-    readers = [FunctionReader(module, f, {}) for f in nodes]
-    for f, reader in zip(nodes, readers, strict=True):
-        reader.header(module.functions[f.name])
-    functions = tuple([r.function(module.functions[f.name]) for f, r in zip(nodes, readers, strict=True)])
+    dynamic = _module_level(text.tree, node, module, lines)
+    texts = text.functions
+    if texts is None:
+        texts = [complete_function(f) for f in _function_nodes(node, source)]
+    signatures(module, texts)
+    readers = [FunctionReader(module, f, text.interned) for f in texts]
+    for f, reader in zip(texts, readers, strict=True):
+        reader.header(module.functions[f.node.name])
+    functions = tuple([r.function(module.functions[f.node.name]) for f, r in zip(texts, readers, strict=True)])
     return Program(base_name(node.name), functions, tuple(dynamic), tuple(lines[0]), source.file, tuple(lines[1]))
 
 

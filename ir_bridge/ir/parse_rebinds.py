@@ -79,10 +79,15 @@ def _read_by(stmt: ast.stmt) -> NameSet:
     return found
 
 
+class WholeTextNeeded(Exception):
+    """A function read in pieces rebinds names after all: it must be read whole."""
+
+
 class Rebinds:
     """The names that matter at each loop and branch of one function, worked out when first asked for."""
 
-    def __init__(self, body: Sequence[ast.stmt]) -> None:
+    def __init__(self, body: Sequence[ast.stmt] | None) -> None:
+        """``body`` is the function's whole body; None when only pieces of it are at hand."""
         self._body = body
         self._assigned: dict[int, NameSet] = {}
         self._exposed: dict[int, tuple[NameSet, set[str]]] = {}
@@ -162,6 +167,8 @@ class Rebinds:
     def live_after(self, stmt: ast.stmt) -> set[str]:
         """The names a loop or branch rebinds that something after it (a later trip of an outer loop included) may read."""
         if self._live_after is None:
+            if self._body is None:
+                raise WholeTextNeeded
             self._live_after = {}
             self._backward(self._body, set(), self._live_after)
         return self._live_after[id(stmt)]

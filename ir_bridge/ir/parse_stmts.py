@@ -342,7 +342,7 @@ class StmtReader:
         values = [*values, *[env[n] for n in rebound]]
         if values:
             body.append(Yield(tuple(values), self._source.loc(node if last is None else last.node)))
-        self._leave(mark, f"it is defined only inside the loop at line {node.lineno}")
+        self._leave(mark, f"it is defined only inside the loop at line {self._source.lineno(node)}")
         outer = [*(last.names if last is not None and last.names else names), *rebound]
         types = [c.type for c in carried]
         if last is not None and last.written != UNKNOWN:
@@ -463,7 +463,7 @@ class StmtReader:
         cond = self._exprs.read(node.test)
         before = self._drain()
         rebound = self._rebound_by_branch(node)
-        why = f"it is defined only in a branch of the if at line {node.lineno}"
+        why = f"it is defined only in a branch of the if at line {self._source.lineno(node)}"
         then, one, one_values = self._arm(node.body, rebound, why)
         orelse, two, two_values = self._arm(node.orelse, rebound, why)
         names, types, values = self._explicit_results(node, one, two)

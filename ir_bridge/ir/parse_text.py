@@ -1,0 +1,129 @@
+"""Text into Python syntax trees, function by function.
+
+One tree of a long text is slow to build: its millions of small objects fall out of every cache. Text laid out as PyPTO prints it
+(one statement a line, functions four and bodies eight blanks deep) is therefore parsed in pieces of some dozen statements, and the
+annotations, of which a program has few different ones, are taken out first and parsed once each. A wrong cut leaves a piece
+that is not Python by itself, so the worst that can happen is a SyntaxError; whoever reads the pieces then turns to :func:`whole`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+#: A piece is cut at the first body statement after this many lines.
+_PIECE_LINES = 60
+#: Shorter texts gain nothing from being cut.
+_WORTH_CUTTING = 200
+
+_ANNOTATION = re.compile(r"^( +\w+: )(pl\.[^\n\"'#]*?\])(?= = pl\.)", re.MULTILINE)
+_BODY_STATEMENT = re.compile(r"^ {8}(?![ \n]|else\b|elif\b|#)")
+#: Line ends and blanks that PyPTO does not print, and the first placeholder of an annotation.
+_UNUSUAL = ("\r", "\f", "\t", "T0__")
+_CLASS = re.compile(r"^@pl\.program\nclass (\w+):\n", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class FunctionText:
+    """One function: its ``def`` (``base`` is to be added to its line numbers) and its body's statements, piece by piece,
+    each with its own base. ``complete`` says whether ``node`` holds the body too."""
+
+    node: ast.FunctionDef
+    base: int
+    body: Callable[[], Iterator[tuple[int, list[ast.stmt]]]]
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class ModuleText:
+    """A module: its statements at the module level, the functions of its program class, annotations by their placeholders."""
+
+    tree: ast.Module
+    functions: list[FunctionText] | None = None
+    interned: dict[str, ast.expr] = field(default_factory=dict)
+
+
+def whole(text: str) -> ModuleText:
+    """The text as one tree; raises SyntaxError where it is not Python."""
+    return ModuleText(ast.parse(text))
+
+
+def complete_function(node: ast.FunctionDef) -> FunctionText:
+    """A function of one tree."""
+    return FunctionText(node, 0, lambda: iter([(0, node.body)]))
+
+
+class _Annotations:
+    """Takes annotations out of text; each different one gets a placeholder and is parsed when it is first met."""
+
+    def __init__(self, interned: dict[str, ast.expr]) -> None:
+        self._interned = interned
+        self._placeholders: dict[str, str] = {}
+
+    def taken_out(self, text: str) -> str:
+        return _ANNOTATION.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        text = match[2]
+        found = self._placeholders.get(text)
+        if found is None:
+            found = self._placeholders[text] = f"T{len(self._placeholders)}__"
+            self._interned[found] = ast.parse(text, mode="eval").body
+        return match[1] + found
+
+
+def printed(text: str) -> ModuleText | None:
+    """The text in pieces, when it is long and laid out as PyPTO prints it; else None. Raises SyntaxError for a wrong cut."""
+    start = _CLASS.search(text)
+    if start is None or text.count("\n") < _WORTH_CUTTING or any(x in text for x in _UNUSUAL):
+        return None
+    lines = text[start.end() :].split("\n")
+    while lines and not lines[-1]:
+        lines.pop()
+    first_line = text.count("\n", 0, start.end()) + 1
+    module = ModuleText(ast.parse(f"{text[: start.end()]}    pass\n"))
+    annotations = _Annotations(module.interned)
+    functions: list[FunctionText] = []
+    at = 0
+    while at < len(lines):
+        found = _function(lines, at, first_line, annotations)
+        if found is None:
+            return None
+        functions.append(found[0])
+        at = found[1]
+    module.functions = functions
+    return module
+
+
+def _function(lines: list[str], at: int, first_line: int, annotations: _Annotations) -> tuple[FunctionText, int] | None:
+    """The function whose decorator is line ``at`` and the line after its body; None when the layout is another one."""
+    if at + 2 >= len(lines) or not lines[at].startswith("    @") or not lines[at + 1].startswith("    def "):
+        return None
+    end = at + 2
+    while end < len(lines) and lines[end].startswith("        "):
+        end += 1
+    tree = ast.parse(f"if 1:\n{lines[at]}\n{lines[at + 1]}\n        pass\n")
+    node = tree.body[0].body[0]  # type: ignore[attr-defined]
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    body = lines[at + 2 : end]
+    if not body or _BODY_STATEMENT.match(body[0]) is None:
+        return None
+    base = first_line + at + 2
+
+    def pieces() -> Iterator[tuple[int, list[ast.stmt]]]:
+        start = 0
+        while start < len(body):
+            stop = start + _PIECE_LINES
+            while stop < len(body) and _BODY_STATEMENT.match(body[stop]) is None:
+                stop += 1
+            text = annotations.taken_out("\n".join(body[start:stop]))
+            piece = ast.parse(f"if 1:\n{text}\n").body
+            if len(piece) != 1:
+                raise SyntaxError("a piece that ends outside of the function")
+            yield base + start - 2, piece[0].body  # type: ignore[attr-defined]
+            start = stop
+
+    return FunctionText(node, first_line + at - 2, pieces, False), end
