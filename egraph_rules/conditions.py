@@ -70,6 +70,12 @@ def fractal_aligned(extent: Integer) -> Comparison:
 
 
 @predicate
+def box_aligned(extent: Integer, step: Integer) -> Comparison:
+    """{extent} is a multiple of {step}, the fractal or (beside a bias) the operand's box"""
+    return (extent % step).equals(0)
+
+
+@predicate
 def fits_mat(rows: Integer, columns: Integer, size: Integer, mat: Integer) -> Comparison:
     """a {rows} × {columns} scratch of {size}-byte elements fits Mat, in bytes"""
     return rows * columns * size <= mat

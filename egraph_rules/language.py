@@ -41,9 +41,11 @@ DOUBLE_C = 8
 
 problem = table(
     "problem",
-    "p M N K max_m max_n max_k bytes_a bytes_b bytes_c box_m box_n row_align l0a l0b l0c bias_cap bias_rebuilt bw_a bw_b",
-    about="a product's true extents; the largest tile extents; element bytes; physical boxes; capacities in bytes; "
-    "the widest bias window in elements, and whether it is rebuilt per window; L0A/L0B load rates in bytes per 1000 cycles",
+    "p M N K max_m max_n max_k bytes_a bytes_b bytes_c box_m box_n align_n align_k row_align l0a l0b l0c "
+    "bias_cap bias_rebuilt bias_held bw_a bw_b",
+    about="a product's true extents; the largest tile extents; element bytes; physical boxes; what n and k are multiples of; "
+    "capacities in bytes; the widest bias window in elements, whether it is rebuilt per window, whether it lies in the bias "
+    "table already; L0A/L0B load rates in bytes per 1000 cycles",
 )
 allows = table("allows", "p regime:String", about="the target's lowering can emit this design axis for the problem")
 extent = table("extent", "e", about="tile extents of the target: multiples of the fractal")

@@ -25,14 +25,16 @@ def state_problem(
     """Add problem ``p`` and its limits to ``facts``; returns its index."""
     index = len(facts.problems)
     facts.problems.append(p)
-    largest = [align_up(x, FRACTAL) if p.allow_padding else x for x in (p.M, p.N, p.K)]
+    steps = (FRACTAL, p.align_n, p.align_k)
+    largest = [align_up(x, step) if p.allow_padding else x for x, step in zip((p.M, p.N, p.K), steps, strict=True)]
     facts.state(
         problem,
         *(index, p.M, p.N, p.K, *largest),
-        *(p.a.bytes, p.b.bytes, p.c.bytes, p.box_m, p.box_n, target.l0c_row_align(p.c)),
+        *(p.a.bytes, p.b.bytes, p.c.bytes, p.box_m, p.box_n, p.align_n, p.align_k, target.l0c_row_align(p.c)),
         *(target.l0a, target.l0b, target.l0c),
         _UNLIMITED if p.bias is None else target.bias // p.c.bytes,
         int(p.bias == "mat"),
+        int(p.bias == "bias"),
         *(round(target.roofline.bw_l0a * 1000), round(target.roofline.bw_l0b * 1000)),
     )
     if operand_stationary:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import fits_l0a, fits_l0b, line_a, line_b, smaller
+from egraph_rules.conditions import box_aligned, fits_l0a, fits_l0b, line_a, line_b, smaller
 from egraph_rules.expr import literal
 from egraph_rules.language import (
     FRACTAL,
@@ -43,7 +43,7 @@ def K_SPLIT() -> Iterator[Rule]:
         "k may be a panel's depth when two of the thinnest panels fit",
         stage="extents",
         reads=[the_problem(), extent(k)],
-        when=[smaller(k, P.max_k), fits_l0a(line_a(LEAST), k, TWO), fits_l0b(line_b(LEAST), k, TWO)],
+        when=[smaller(k, P.max_k), box_aligned(k, P.align_k), fits_l0a(line_a(LEAST), k, TWO), fits_l0b(line_b(LEAST), k, TWO)],
         then=[axis_k(P.p, k)],
     )
     yield rule(

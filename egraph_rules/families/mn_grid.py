@@ -11,23 +11,29 @@ from collections.abc import Iterator
 
 from egraph_rules.conditions import (
     bias_window_fits,
+    box_aligned,
     columns_c,
     fits_l0a,
     fits_l0b,
     fits_l0c,
-    fractal_aligned,
     line_a,
     line_b,
     line_c,
     smaller,
     within,
 )
-from egraph_rules.expr import literal
+from egraph_rules.expr import Comparison, Integer, literal, predicate
 from egraph_rules.language import FRACTAL, GRID, ROWS, P, axis_m, axis_n, extent, the_problem, window
 from egraph_rules.rule import Rule, family, rule, variables
 
 m, n, a, b, c, columns = variables("m n line_a line_b line_c columns")
 ONE, LEAST = literal(1), literal(FRACTAL)
+
+
+@predicate
+def bias_can_be_cut(held: Integer) -> Comparison:
+    """no bias lies in the bias table already, where it cannot be cut into windows"""
+    return held.equals(0)
 
 
 @family("mn_grid")
@@ -48,6 +54,7 @@ def MN_GRID() -> Iterator[Rule]:
         reads=[the_problem(), extent(n)],
         when=[
             within(n, P.max_n),
+            box_aligned(n, P.align_n),
             fits_l0b(line_b(n), LEAST, ONE),
             fits_l0c(line_c(LEAST), columns_c(n), ONE),
             bias_window_fits(n, literal(ROWS), ONE),
@@ -59,7 +66,7 @@ def MN_GRID() -> Iterator[Rule]:
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B",
         stage="windows",
         reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, P.max_n, b, columns)],
-        when=[smaller(m, P.max_m), fractal_aligned(P.max_k), fits_l0c(c, columns, ONE)],
+        when=[smaller(m, P.max_m), box_aligned(P.max_k, P.align_k), fits_l0c(c, columns, ONE)],
         then=[window(P.p, m, P.max_n, ROWS, a, b)],
     )
     yield rule(
@@ -67,6 +74,6 @@ def MN_GRID() -> Iterator[Rule]:
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]",
         stage="windows",
         reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, n, b, columns)],
-        when=[smaller(n, P.max_n), fractal_aligned(P.max_k), fits_l0c(c, columns, ONE)],
+        when=[smaller(n, P.max_n), bias_can_be_cut(P.bias_held), box_aligned(P.max_k, P.align_k), fits_l0c(c, columns, ONE)],
         then=[window(P.p, m, n, GRID, a, b)],
     )

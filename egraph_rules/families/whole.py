@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import bias_window_fits, columns_c, fits_l0c, fractal_aligned, line_a, line_b, line_c
+from egraph_rules.conditions import bias_window_fits, box_aligned, columns_c, fits_l0c, fractal_aligned, line_a, line_b, line_c
 from egraph_rules.expr import literal
 from egraph_rules.language import WHOLE, AsItStands, Done, In, P, StoreFrom, product, stored_once, the_problem, window
 from egraph_rules.rule import Rule, family, rule, union, variables
@@ -27,8 +27,8 @@ def WHOLE_PRODUCT() -> Iterator[Rule]:
         reads=[the_problem()],
         when=[
             fractal_aligned(P.max_m),
-            fractal_aligned(P.max_n),
-            fractal_aligned(P.max_k),
+            box_aligned(P.max_n, P.align_n),
+            box_aligned(P.max_k, P.align_k),
             fits_l0c(line_c(P.max_m), columns_c(P.max_n), literal(1)),
             bias_window_fits(P.max_n, literal(WHOLE), literal(1)),
         ],
