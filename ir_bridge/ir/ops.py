@@ -49,6 +49,7 @@ __all__ = [
     "fill",
     "lookup",
     "make",
+    "operand_type",
     "register",
     "result_types",
     "short_op",
@@ -112,10 +113,10 @@ def fill(written: Type, inferred: Type) -> Type:
         return written
     space = written.space or inferred.space
     if space is not inferred.space or written.shape != inferred.shape:
-        return TileType(written.shape, written.dtype, space, written.view)
+        return written if written.space is space else TileType(written.shape, written.dtype, space, written.view)
     w, i = written.view, inferred.view
     if w == i or i == PLAIN:
-        return TileType(written.shape, written.dtype, space, w)
+        return written if written.space is space else TileType(written.shape, written.dtype, space, w)
     view = View(
         i.valid_shape if w.valid_shape is None else w.valid_shape,
         i.stride if w.stride is None else w.stride,

@@ -50,6 +50,8 @@ _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: "
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
 #: What an operator on tensors or tiles stands for.
 _ON_TENSORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}
+#: Kinds of operations whose rules hold for every statement, annotated or not.
+_STRICT = ("cube", "transfer")
 _PYTHON_CALLS = frozenset({"range", "min", "max"})
 
 
@@ -81,6 +83,8 @@ class ExprReader:
 
     ``env`` maps the names in scope to what they stand for now; ``pending`` collects statements that nested calls were moved
     into, to be placed before the statement being read; ``lost`` says of names that went out of scope where they were defined.
+    ``lenient`` is set for statements of dumps, which say themselves what type they give: a form of an operation that the table
+    does not know is then taken as written, unless it is a matter of the cube core.
     """
 
     def __init__(self, module: Module, names: Names) -> None:
@@ -90,6 +94,7 @@ class ExprReader:
         self.env: dict[str, Expr] = dict(module.values)
         self.lost: dict[str, str] = {}
         self.pending: list[Stmt] = []
+        self.lenient = False
         self._depth = 0
         self._table = {
             ast.Name: self._name,
@@ -166,7 +171,11 @@ class ExprReader:
                 text = text.replace("pl.MemorySpace.", "pl.Mem.", 1).replace("pl.DataType.", "pl.", 1)
                 found = self.module.symbols[text] = Symbol(text)
                 return found
-        return Call("getattr", (self._deeper(node.value), Const(node.attr)))
+        base = self._deeper(node.value)
+        t = ops.type_of(base)
+        if node.attr == "shape" and isinstance(t, (TensorType, TileType)):
+            return ListExpr(tuple([ops.as_expr(d) for d in t.shape]))
+        return Call("getattr", (base, Const(node.attr)))
 
     def _self(self, node: ast.Attribute, text: str) -> Symbol:
         return Symbol(f"self.{self._function(node, text.removeprefix('self.')).name}")
@@ -256,7 +265,12 @@ class ExprReader:
             read = read_subscript(base, self.index(node.slice))
             if read is not None:
                 return self.call(*read, (), node)
-        return Index(base, self.index(node.slice))
+        index = self.index(node.slice)
+        if type(base) is ListExpr and len(index) == 1 and isinstance(index[0], Const) and type(index[0].value) is int:
+            if not -len(base.items) <= index[0].value < len(base.items):
+                self.fail(node, f"element {index[0].value} of {len(base.items)}", "an element that is there")
+            return base.items[index[0].value]
+        return Index(base, index)
 
     def index(self, node: ast.expr) -> tuple[Expr, ...]:
         """The parts of a subscript; ``a:b`` is ``Call("slice", (a, b))``, with None where a bound is left out."""
@@ -360,7 +374,13 @@ class ExprReader:
         try:
             return Call(op, *ops.canonical(op, args, kwargs), attrs)
         except ops.OpError as error:
-            self.fail(node, str(error))
+            if self._tolerated(op):
+                return Call(op, args, kwargs, attrs)
+            self.fail(node, str(error), f"a call as {op} takes it")
+
+    def _tolerated(self, op: str) -> bool:
+        d = ops.lookup(op)
+        return self.lenient and d is not None and d.kind not in _STRICT
 
     def results(self, e: Expr, node: ast.AST) -> tuple[Type, ...]:
         """The types of what a statement's right side gives.
@@ -374,9 +394,9 @@ class ExprReader:
         try:
             return ops.result_types(e.op, e.args, e.kwargs)
         except ops.OpError as error:
-            if any(type(ops.type_of(a)) is OtherType for a in e.args if type(a) is not ListExpr):
+            if self._tolerated(e.op) or any(type(ops.operand_type(a)) is OtherType for a in e.args if type(a) is Var):
                 return (UNKNOWN,)
-            self.fail(node, str(error))
+            self.fail(node, str(error), f"operands as {e.op} takes them")
 
     def _results_of_function(self, e: Call) -> tuple[Type, ...]:
         """What the callee declares, its dimensions as the caller knows them."""

@@ -165,8 +165,10 @@ class StmtReader:
         if type(target) is not ast.Name:
             self._source.fail(node, "an annotated assignment to something that is no name", "name: type = value")
         written = self._types.read(node.annotation)
+        self._exprs.lenient = written is not UNKNOWN
         e = self._exprs.read(node.value)
         inferred = self._result(e, node)
+        self._exprs.lenient = False
         if type(written) is TileType and type(inferred) is TileType and written.space is not inferred.space and type(e) is Call:
             e, inferred = self._placed(e, written, inferred, node.value)
         return Assign((self._define(target.id, ops.fill(written, inferred)),), e, self._source.loc(node))
@@ -255,8 +257,10 @@ class StmtReader:
             self._source.fail(
                 node, "pl.yield_ is not the last statement of a loop body or branch", "it to stand last, on its own"
             )
+        self._exprs.lenient = True
         e = self._exprs.read(node.value)
         self._exprs.results(e, node)
+        self._exprs.lenient = False
         return Assign((), e, self._source.loc(node))
 
     def _return(self, node: ast.Return) -> Stmt:
@@ -341,7 +345,7 @@ class StmtReader:
             self._source.fail(at, f"the loop carries {len(names)} values and yields {len(values)}", "a pl.yield_ of as many")
         values = [*values, *[env[n] for n in rebound]]
         if values:
-            body.append(Yield(tuple(values), self._source.loc(node if last is None else last.node)))
+            _end_with(body, Yield(tuple(values), self._source.loc(node if last is None else last.node)))
         self._leave(mark, f"it is defined only inside the loop at line {self._source.lineno(node)}")
         outer = [*(last.names if last is not None and last.names else names), *rebound]
         types = [c.type for c in carried]
@@ -476,8 +480,8 @@ class StmtReader:
             types.append(_either(ops.type_of(a), ops.type_of(b)))
             values.append((a, b))
         if names:
-            then.append(Yield(tuple([a for a, _ in values]), self._source.loc(one.node if one else node)))
-            orelse.append(Yield(tuple([b for _, b in values]), self._source.loc(two.node if two else node)))
+            _end_with(then, Yield(tuple([a for a, _ in values]), self._source.loc(one.node if one else node)))
+            _end_with(orelse, Yield(tuple([b for _, b in values]), self._source.loc(two.node if two else node)))
         results = tuple([self._define(n, t) for n, t in zip(names, types, strict=True)])
         self._exprs.pending.extend(before)
         no_else = not node.orelse and not names
@@ -525,6 +529,13 @@ class StmtReader:
             return []
         after = self._rebinds.live_after(node)
         return [n for n in candidates if n in after]
+
+
+def _end_with(block: list[Stmt], last: Yield) -> None:
+    """Let a block end with a yield, which also makes it one that needs no ``pass``."""
+    if len(block) == 1 and isinstance(block[0], Pass):
+        block.clear()
+    block.append(last)
 
 
 def _either(a: Type, b: Type) -> Type:

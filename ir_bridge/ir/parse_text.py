@@ -1,9 +1,9 @@
 """Text into Python syntax trees, function by function.
 
-One tree of a long text is slow to build: its millions of small objects fall out of every cache. Text laid out as PyPTO prints it
-(one statement a line, functions four and bodies eight blanks deep) is therefore parsed in pieces of some dozen statements, and the
-annotations, of which a program has few different ones, are taken out first and parsed once each. A wrong cut leaves a piece
-that is not Python by itself, so the worst that can happen is a SyntaxError; whoever reads the pieces then turns to :func:`whole`.
+One tree of a long text is slow to build: its millions of small objects fall out of every cache. Text laid out as PyPTO prints
+it (one statement a line, functions four and bodies eight blanks deep) is therefore parsed in pieces of some dozen statements,
+and the annotations, of which a program has few different ones, are taken out first and parsed once each. A wrong cut leaves a
+piece that is not Python by itself, so the worst that can happen is a SyntaxError; the reader then turns to :func:`whole`.
 """
 
 from __future__ import annotations
