@@ -70,7 +70,7 @@ def garbage(shape: tuple[int, ...], dtype: DType) -> Array:
     return np.full(shape, _garbage_value(dtype), numpy_dtype(dtype))
 
 
-#: What allocated memory holds before it is written, where the element type can (8-bit floats: -112; narrow integers as :func:`garbage`).
+#: What allocated memory holds before it is written, where the element type can hold it (8-bit floats: -112).
 UNWRITTEN = -1009
 
 
