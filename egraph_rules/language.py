@@ -75,6 +75,7 @@ stored_once = table("stored_once", "v s", about="v's only use is the plain 2-D s
 store_follows = table("store_follows", "v s", about="s is the first statement after v that is not a load")
 bias_in = table("bias_in", "v space:String", about="the product v adds a bias that lies in that space")
 bias_rebuildable = table("bias_rebuildable", "v", about="v's bias is a load that can be repeated window by window")
+cuttable = table("cuttable", "v scope", about="the product v may be computed window by window in this scope")
 output_only = table("output_only", "p q", about="q is p without operand-stationary schedules")
 scratch_problem = table("scratch_problem", "v p", about="the problem whose schedules a Mat-scratch grid of v may take")
 chain = table("chain", "s v p", about="a canonical split-K chain v that the store s drains")

@@ -11,36 +11,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.families.direct_store import operands_in_mat, stored_grid
-from egraph_rules.language import GRID, ROWS, bias_in, bias_rebuildable, product, store_follows, stored_once
-from egraph_rules.rule import Rule, Term, family, rule, variables
-
-v, s, p, left, right = variables("v s p left right")
-
-
-def biased_store() -> list[Term]:
-    return [
-        product(v=v, p=p, left=left, right=right, op="matmul_bias"),
-        stored_once(v, s),
-        store_follows(v, s),
-        *operands_in_mat(),
-    ]
+from egraph_rules.families.direct_store import more_than_one_window, s, scope, stored_grid, stored_product, v
+from egraph_rules.language import GRID, ROWS, WHOLE, bias_in, bias_rebuildable, cuttable, store_follows
+from egraph_rules.rule import Rule, family, rule
 
 
 @family("bias_window")
 def BIAS_WINDOW() -> Iterator[Rule]:
     """store(A @ B + 1·b) = ⋃ store(A[mi, :] @ B[:, ni] + 1·b[ni:ni+n]): cut the bias with its columns."""
     yield rule(
-        "bias_windows_rebuilt",
+        "bias_rebuilt",
         "b = ⋃ load(b, [0, ni], [1, n]): each window's bias is loaded from the tensor again",
-        stage="placements",
-        reads=[*biased_store(), bias_in(v, "Mat"), bias_rebuildable(v)],
-        then=[stored_grid(ROWS), stored_grid(GRID)],
+        stage="windows",
+        reads=[bias_in(v, "Mat"), bias_rebuildable(v)],
+        then=[cuttable(v, WHOLE), cuttable(v, ROWS), cuttable(v, GRID)],
     )
     yield rule(
         "bias_held",
         "a bias in the bias table serves every grid of full rows",
+        stage="windows",
+        reads=[bias_in(v, "Bias")],
+        then=[cuttable(v, WHOLE), cuttable(v, ROWS)],
+    )
+    yield rule(
+        "biased_direct_store",
+        "store(A @ B + 1·b, base) = ⋃ store(A[mi, :] @ B[:, ni] + 1·b[ni:ni+n], base + (mi, ni))",
         stage="placements",
-        reads=[*biased_store(), bias_in(v, "Bias")],
-        then=[stored_grid(ROWS)],
+        reads=[*stored_product("matmul_bias"), store_follows(v, s)],
+        when=[more_than_one_window(scope)],
+        then=[stored_grid()],
     )

@@ -1,7 +1,7 @@
 """Cast folding: FIXPIPE narrows fp32 to bf16 or fp16 on the way from the accumulator into Mat.
 
-    In(cast(A @ B, bf16, rint), Mat)  =  assemble(create(bf16, Mat), In(A @ B, Acc), (0, 0))        whole window
-                                      =  ⋃ assemble(create(bf16, Mat), A[mi, :] @ B[:, ni], (mi, ni))   grid
+    In(cast(A @ B, bf16, rint), Mat)  =  assemble(create(bf16, Mat), In(A @ B, Acc), (0, 0))                  whole window
+                                      =  ⋃ assemble(create(bf16, Mat), A[mi, :] @ B[:, ni], (mi, ni))         grid
 
 FIXPIPE rounds to nearest, ties to even, and nothing else: only `rint` folds, only from fp32, and only where every use of the
 cast is a matrix operand (specification 1, "cast-fold").
@@ -13,28 +13,11 @@ from collections.abc import Iterator
 
 from egraph_rules.conditions import columns_c, fits_l0c, fits_mat, fractal_aligned, line_c
 from egraph_rules.expr import literal
-from egraph_rules.families.mat_scratch import PLACEABLE
-from egraph_rules.language import (
-    GRID,
-    ROWS,
-    WHOLE,
-    Fold,
-    GridScratch,
-    In,
-    P,
-    Schedule,
-    cast,
-    cast_once,
-    matrix_operand_only,
-    product,
-    scratch_problem,
-    scratch_type,
-    target,
-    the_problem,
-)
+from egraph_rules.families.mat_scratch import scratch_grid, scratch_product
+from egraph_rules.language import Fold, In, P, cast, cast_once, matrix_operand_only, product, scratch_type, target, the_problem
 from egraph_rules.rule import Rule, Term, family, rule, union, variables
 
-v, c, left, right, size, mat = variables("v c left right size mat")
+v, c, size, mat = variables("v c size mat")
 
 #: What FIXPIPE can narrow to, and the rounding it does.
 FOLDABLE, ROUNDING = ("bf16", "fp16"), "rint"
@@ -59,7 +42,7 @@ def CAST_FOLD() -> Iterator[Rule]:
             f"fold_whole_window_{dtype}",
             f"In(cast(A @ B, {dtype}, rint), Mat) = assemble(create({dtype}), In(A @ B, Acc), (0, 0))",
             stage="placements",
-            reads=[product(v=v, p=P.p), *foldable(dtype), the_problem()],
+            reads=[*foldable(dtype), product(v=v, p=P.p), the_problem()],
             when=[
                 fits_mat(P.M, P.N, size, mat),
                 fits_l0c(line_c(P.M), columns_c(P.N), literal(1)),
@@ -68,25 +51,11 @@ def CAST_FOLD() -> Iterator[Rule]:
             ],
             then=[union(In(c, "Mat"), Fold(c, In(v, "Acc"), dtype))],
         )
-        for op in PLACEABLE:
-            yield rule(
-                f"fold_grid_{op}_{dtype}",
-                f"In(cast({op}(A, B), {dtype}, rint), Mat) = ⋃ assemble({op}(A[mi, :], B[:, ni]), (mi, ni)) in {dtype}",
-                stage="placements",
-                reads=[
-                    product(v=v, left=left, right=right, op=op),
-                    *foldable(dtype),
-                    scratch_problem(v, P.p),
-                    the_problem(),
-                    In(left, "Mat"),
-                    In(right, "Mat"),
-                ],
-                when=[fits_mat(P.M, P.N, size, mat)],
-                then=[
-                    union(
-                        In(c, "Mat"),
-                        GridScratch(v, Schedule(P.p, scope), In(left, "Mat"), In(right, "Mat"), dtype, c),
-                    )
-                    for scope in (WHOLE, ROWS, GRID)
-                ],
-            )
+        yield rule(
+            f"fold_grid_{dtype}",
+            f"In(cast(A @ B, {dtype}, rint), Mat) = ⋃ assemble(A[mi, :] @ B[:, ni], (mi, ni)) in {dtype}",
+            stage="placements",
+            reads=[*foldable(dtype), *scratch_product()],
+            when=[fits_mat(P.M, P.N, size, mat)],
+            then=[union(In(c, "Mat"), scratch_grid(dtype, c))],
+        )

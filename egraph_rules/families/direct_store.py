@@ -9,19 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.language import GRID, ROWS, Done, GridStore, In, Schedule, product, stored_once
+from egraph_rules.expr import Comparison, Integer, predicate
+from egraph_rules.language import WHOLE, Done, GridStore, In, Schedule, cuttable, product, stored_once
 from egraph_rules.rule import Merge, Rule, Term, family, rule, union, variables
 
-v, s, p, left, right = variables("v s p left right")
+v, s, p, left, right, scope = variables("v s p left right scope")
 
 
-def stored_grid(scope: int) -> Merge:
-    """The store happens as a grid of windows of this scope; both operands lie in Mat."""
+@predicate
+def more_than_one_window(scope: Integer) -> Comparison:
+    """the output is cut into more than one window (scope {scope}: 0 is the whole)"""
+    return scope.differs(WHOLE)
+
+
+def stored_product(op: str) -> list[Term]:
+    """A product whose only use is a plain store, with both operands in Mat, in a scope it may be cut in."""
+    return [
+        product(v=v, p=p, left=left, right=right, op=op),
+        stored_once(v, s),
+        cuttable(v, scope),
+        In(left, "Mat"),
+        In(right, "Mat"),
+    ]
+
+
+def stored_grid() -> Merge:
+    """The store happens as a grid of windows."""
     return union(Done(s), GridStore(v, Schedule(p, scope), In(left, "Mat"), In(right, "Mat")))
-
-
-def operands_in_mat() -> list[Term]:
-    return [In(left, "Mat"), In(right, "Mat")]
 
 
 @family("direct_store")
@@ -31,6 +45,7 @@ def DIRECT_STORE() -> Iterator[Rule]:
         "direct_store",
         "store(A @ B, base) = ⋃ store(A[mi, :] @ B[:, ni], base + (mi, ni))",
         stage="placements",
-        reads=[product(v=v, p=p, left=left, right=right, op="matmul"), stored_once(v, s), *operands_in_mat()],
-        then=[stored_grid(ROWS), stored_grid(GRID)],
+        reads=stored_product("matmul"),
+        when=[more_than_one_window(scope)],
+        then=[stored_grid()],
     )

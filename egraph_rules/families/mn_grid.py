@@ -26,6 +26,7 @@ from egraph_rules.expr import Comparison, Integer, literal, predicate
 from egraph_rules.language import FRACTAL, GRID, ROWS, P, axis_m, axis_n, extent, the_problem, window
 from egraph_rules.rule import Rule, family, rule, variables
 
+(v,) = variables("v")
 m, n, a, b, c, columns = variables("m n line_a line_b line_c columns")
 ONE, LEAST = literal(1), literal(FRACTAL)
 
@@ -76,4 +77,11 @@ def MN_GRID() -> Iterator[Rule]:
         reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, n, b, columns)],
         when=[smaller(n, P.max_n), bias_can_be_cut(P.bias_held), box_aligned(P.max_k, P.align_k), fits_l0c(c, columns, ONE)],
         then=[window(P.p, m, n, GRID, a, b)],
+    )
+    yield rule(
+        "cut_freely",
+        "(A @ B)[mi, ni] = A[mi, :] @ B[:, ni]: an unbiased product may be cut anywhere",
+        stage="windows",
+        reads=[product(v=v, op="matmul")],
+        then=[cuttable(v, WHOLE), cuttable(v, ROWS), cuttable(v, GRID)],
     )
