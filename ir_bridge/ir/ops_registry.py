@@ -104,7 +104,8 @@ def register(op: OpDef) -> OpDef:
         raise OpError(f"{op.name}: registered twice")
     for i, a in enumerate(op.args + op.keywords):
         for name in (a.name, *a.aliases):
-            op.positions[name] = i
+            if op.positions.setdefault(name, i) != i:
+                raise OpError(f"{op.name}: two parameters are called {name!r}")
     _TABLE[op.name] = op
     if op.short is not None:
         _SHORT.setdefault(op.short, []).append(op)

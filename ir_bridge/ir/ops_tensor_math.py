@@ -331,7 +331,7 @@ _math("transpose", (_X, Arg("axis1"), Arg("axis2")), _transpose)
 _math("cmp", (_A, _B), _binary("tensor.cmp"), (Arg("cmp_type", "literal", 0, explicit=True),))
 _math("sel", (Arg("mask"), _A, _B), _sel)
 
-_math("scatter_update", (_X, Arg("dim"), Arg("index"), Arg("src")), _scatter_update)
+_math("scatter_update", (Arg("input"), Arg("dim"), Arg("index"), Arg("src")), _scatter_update)
 _math("gather", (_X, Arg("index")), _gather, (Arg("dim", "literal", None),), effects=Effects(reads=(0, 1)))
 _math(
     "paged_gather",
