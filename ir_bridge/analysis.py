@@ -32,6 +32,8 @@ from ir_bridge.ir.nodes import (
     Var,
     Yield,
 )
+from ir_bridge.ir.ops_types import type_of
+from ir_bridge.ir.types import ScalarType
 
 #: The slot of a use inside a larger expression: an offset, arithmetic, a loop bound, a keyword, an attribute.
 INSIDE = -1
@@ -256,3 +258,21 @@ def parts_of(e: Expr) -> tuple[Expr, ...]:
     if isinstance(e, DictExpr):
         return tuple([x for item in e.items for x in item])
     return ()
+
+
+def is_scalar_arithmetic(s: Stmt) -> bool:
+    """A scalar computed from scalars: no memory, no effect."""
+    return isinstance(s, Assign) and len(s.targets) == 1 and isinstance(s.targets[0].type, ScalarType) and _arithmetic(s.value)
+
+
+def _arithmetic(e: Expr) -> bool:
+    if isinstance(e, Var):
+        return isinstance(e.type, ScalarType)
+    if isinstance(e, (Const, Symbol)):
+        return True
+    if isinstance(e, Binary):
+        return _arithmetic(e.left) and _arithmetic(e.right)
+    if isinstance(e, Unary):
+        return _arithmetic(e.operand)
+    builtin = isinstance(e, Call) and "." not in e.op and isinstance(type_of(e), ScalarType)
+    return builtin and all(_arithmetic(a) for a in e.args)  # type: ignore[union-attr]

@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cost.physical import box
-from ir_bridge.analysis import Facts, Site
-from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Stmt, Symbol, Unary, Var, Yield
+from ir_bridge.analysis import Facts, Site, is_scalar_arithmetic
+from ir_bridge.ir.names import base_name
+from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Stmt, Var, Yield
 from ir_bridge.ir.ops_types import type_of
-from ir_bridge.ir.types import ScalarType, Space, TensorType, TileType
+from ir_bridge.ir.types import Space, TensorType, TileType
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,24 +198,6 @@ def _panel_load(s: Assign) -> bool:
     return two and plain and _tile(s).space is Space.MAT and isinstance(type_of(call.args[0]), TensorType)
 
 
-def is_scalar_arithmetic(s: Stmt) -> bool:
-    """A scalar computed from scalars: no memory, no effect."""
-    return isinstance(s, Assign) and len(s.targets) == 1 and isinstance(s.targets[0].type, ScalarType) and _arithmetic(s.value)
-
-
-def _arithmetic(e: Expr) -> bool:
-    if isinstance(e, Var):
-        return isinstance(e.type, ScalarType)
-    if isinstance(e, (Const, Symbol)):
-        return True
-    if isinstance(e, Binary):
-        return _arithmetic(e.left) and _arithmetic(e.right)
-    if isinstance(e, Unary):
-        return _arithmetic(e.operand)
-    builtin = isinstance(e, Call) and "." not in e.op and isinstance(type_of(e), ScalarType)
-    return builtin and all(_arithmetic(a) for a in e.args)  # type: ignore[union-attr]
-
-
 def _is(s: Stmt, op: str) -> bool:
     """One value made by a call of ``op``."""
     return isinstance(s, Assign) and len(s.targets) == 1 and isinstance(s.value, Call) and s.value.op == op
@@ -253,7 +236,7 @@ def not_first_block(cond: Expr, loop: For) -> str | None:
     """
     scalars = {s.targets[0]: s.value for s in loop.body if isinstance(s, Assign) and is_scalar_arithmetic(s)}
     cond = _resolved(cond, scalars)
-    own = repr(loop.counter.name.split("__")[0]) if loop.counter is not None else "none"
+    own = repr(base_name(loop.counter.name)) if loop.counter is not None else "none"
     if not (isinstance(cond, Binary) and cond.op == "=="):
         return f"its predicate is no test of the loop's own variable {own} against 0"
     sides = (_resolved(cond.left, scalars), _resolved(cond.right, scalars))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from cost.dtypes import DType
 from cost.physical import align_up
 from extraction.plan import ChainPlan
+from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Assign, Call, Expr, If, Var, Yield
 from ir_bridge.ir.ops_registry import as_expr
 from ir_bridge.ir.ops_tile import matmul_type
 from ir_bridge.ir.ops_types import valid_or_none
 from ir_bridge.ir.types import Space, TileType, View
-from ir_bridge.lift.emit import Emitter, call_of, items, plus, stem, tile, var
+from ir_bridge.lift.emit import Emitter, call_of, items, plus, tile, var
 from ir_bridge.lift.grid import StorePlacer, windows
 from ir_bridge.lift.k_loop import Window, reduce_k
 from ir_bridge.lift.product import Product
@@ -30,7 +31,7 @@ def lift_chain(plan: ChainPlan, chain: SplitKChain, e: Emitter, renames: Renames
     for i, w in enumerate(blocks):
         block = _Copy(plan, chain, w, dict(renames)).emit(e)
         into = chain.store.targets[0] if i + 1 == len(blocks) else None
-        state = placer.place(e, state, block, as_expr(w.mi), as_expr(w.ni), into)
+        state = placer.place(e, f"{placer.name}_t{i}", state, block, as_expr(w.mi), as_expr(w.ni), into)
     return state
 
 
@@ -46,7 +47,7 @@ class _Copy:
     def emit(self, e: Emitter) -> Var:
         """The accumulator and the loop; the loop's result."""
         chain, loop = self.chain, self.chain.loop
-        seed = e.create(stem(chain.create.targets[0].name), self.accumulator(), Space.ACC)
+        seed = e.create(base_name(chain.create.targets[0].name), self.accumulator(), Space.ACC)
         carried = self.copy_of(loop.carried[0], seed)
         counter = None if loop.counter is None else self.copy_of(loop.counter)
         body, reduced = e.inner(), carried
@@ -59,7 +60,7 @@ class _Copy:
                 assert isinstance(s, Assign)
                 self.statement(body, s)
         start, stop, step = (renamed(x, self.table) for x in (loop.start, loop.stop, loop.step))
-        result = Var(stem(loop.results[0].name), seed.type)
+        result = Var(base_name(loop.results[0].name), seed.type)
         carry = (seed, carried, reduced)
         return e.loop(loop.kind, counter, (start, stop, step), body, carry, result, loop.stage, loop.attrs, loop.options)
 
@@ -73,7 +74,7 @@ class _Copy:
 
     def copy_of(self, v: Var, like: Var | None = None) -> Var:
         """A new value for ``v``, of the type of ``like`` (its own by default)."""
-        new = Var(stem(v.name), (like or v).type)
+        new = Var(base_name(v.name), (like or v).type)
         self.table[v] = new
         return new
 
@@ -89,14 +90,14 @@ class _Copy:
             row, shape, valid = plus(row, as_expr(self.w.mi)), (self.rows, K), (self.w.rows, K)
         else:
             col, shape, valid = plus(col, as_expr(self.w.ni)), (K, self.cols), (K, self.w.cols)
-        self.table[v] = e.load(stem(v.name), tensor, (row, col), shape, valid)
+        self.table[v] = e.load(base_name(v.name), tensor, (row, col), shape, valid)
 
     def branch(self, e: Emitter, s: If) -> Var:
         """The peeled spelling: the first block in one arm, the others in the other."""
         first, more = e.inner(), e.inner()
         assert self.chain.first is not None
         one, other = self.product(first, self.chain.first), self.product(more, self.chain.more)
-        phi = Var(stem(s.results[0].name), one.type)
+        phi = Var(base_name(s.results[0].name), one.type)
         arms = ((*first.out, Yield((one,), e.loc)), (*more.out, Yield((other,), e.loc)))
         e.out.append(If(renamed(s.cond, self.table), *arms, (phi,), s.loc))
         return phi
@@ -104,7 +105,7 @@ class _Copy:
     def product(self, e: Emitter, s: Assign) -> Var:
         """One matrix product of the window, split along K where the plan says so."""
         args = [renamed(a, self.table) for a in call_of(s).args]
-        name, acc = stem(s.targets[0].name), None if s is self.chain.first else var(args.pop(0))
+        name, acc = base_name(s.targets[0].name), None if s is self.chain.first else var(args.pop(0))
         left, right, cond = var(args[0]), var(args[1]), args[2] if len(args) > 2 else None
         if self.inner is not None:
             p = Product(name, left, right, self.rows, self.cols, self.chain.K, acc, cond)

@@ -154,8 +154,3 @@ def plus(base: Expr, offset: Expr) -> Expr:
     if b == 0:
         return offset
     return base if o == 0 else Binary("+", base, offset)
-
-
-def stem(name: str) -> str:
-    """A name without its SSA suffix (``c__ssa_v0`` → ``c``): the hint that names of new values grow from."""
-    return name.split("__", 1)[0] or "t"

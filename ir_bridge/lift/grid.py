@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from extraction.plan import TileChoice
+from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import INDEX_SCALAR, ZERO, Call, Const, Expr, ListExpr, LoopKind, Var
 from ir_bridge.ir.ops_registry import as_expr
-from ir_bridge.lift.emit import Emitter, items, plus, stem
+from ir_bridge.lift.emit import Emitter, items, plus, var
 from ir_bridge.lift.k_loop import STAGES, Window, reduce_k
 from ir_bridge.lift.product import Product
 
@@ -23,9 +24,15 @@ DOUBLE_BUFFER_C = ("pipeline_double_buffer_c", Const(True))
 
 
 class Placer(Protocol):
-    """Puts one block where the result lives: ``state`` is the place before, the returned value the place after."""
+    """Puts one block where the result lives: ``state`` is the place before, the returned value the place after.
 
-    def place(self, e: Emitter, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var: ...
+    ``name`` is what states of the place are called.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def place(self, e: Emitter, name: str, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +41,28 @@ class StorePlacer:
 
     store: Call
 
-    def place(self, e: Emitter, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var:
+    @property
+    def name(self) -> str:
+        return base_name(var(self.store.args[2]).name)
+
+    def place(self, e: Emitter, name: str, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var:
         row, col = items(self.store.args[1])
         at = ListExpr((plus(row, mi), plus(col, ni)))
-        call = Call("tile.store", (block, at, state), self.store.kwargs, self.store.attrs)
-        return e.assign(stem(state.name), state.type, call, into)
+        return e.assign(name, state.type, Call("tile.store", (block, at, state), self.store.kwargs, self.store.attrs), into)
 
 
 @dataclass(frozen=True, slots=True)
 class ScratchPlacer:
     """Into a Mat tile that stays on chip."""
 
-    def place(self, e: Emitter, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var:
-        call = Call("tile.assemble", (state, block, ListExpr((mi, ni))))
-        return e.assign(stem(state.name), state.type, call, into)
+    name: str
+
+    def place(self, e: Emitter, name: str, state: Var, block: Var, mi: Expr, ni: Expr, into: Var | None = None) -> Var:
+        return e.assign(name, state.type, Call("tile.assemble", (state, block, ListExpr((mi, ni)))), into)
 
 
 def grid(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None = None) -> Var:
-    """Emit all blocks of the product; the state after the last one, which is ``into`` where its type allows."""
+    """Emit all blocks of the product that hold data; the state after the last one, which is ``into`` where its type allows."""
     p.stage(e)
     if tile.k < p.K:
         return _unrolled(e, p, tile, placer, state, into)
@@ -66,21 +77,22 @@ def windows(M: int, N: int, m: int, n: int) -> Iterator[Window]:
 
 
 def _unrolled(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
-    blocks = list(windows(p.M, p.N, tile.m, tile.n))
+    blocks = list(windows(p.rows_in(tile.m), p.cols_in(tile.n), tile.m, tile.n))
     for i, w in enumerate(blocks):
         block = reduce_k(e, p, w, tile.k, f"{p.name}_t{i}")
         last = into if i + 1 == len(blocks) else None
-        state = placer.place(e, state, block, as_expr(w.mi), as_expr(w.ni), last)
+        state = placer.place(e, f"{placer.name}_t{i}", state, block, as_expr(w.mi), as_expr(w.ni), last)
     return state
 
 
 def _nest_and_boundary(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
-    boundary = list(_boundary(p.M, p.N, tile.m, tile.n))
-    state = _nest(e, p, tile, placer, state, None if boundary else into)
+    M, N = p.rows_in(tile.m), p.cols_in(tile.n)
+    boundary = list(_boundary(M, N, tile.m, tile.n))
+    state = _nest(e, p, tile, (M // tile.m * tile.m, N // tile.n * tile.n), placer, state, None if boundary else into)
     for i, w in enumerate(boundary, 1):
         mi, ni = as_expr(w.mi), as_expr(w.ni)
         block = p.whole_k(e, f"{p.name}_t{i}", mi, w.rows, ni, w.cols)
-        state = placer.place(e, state, block, mi, ni, into if i == len(boundary) else None)
+        state = placer.place(e, f"{placer.name}_t{i}", state, block, mi, ni, into if i == len(boundary) else None)
     return state
 
 
@@ -95,12 +107,16 @@ def _boundary(M: int, N: int, m: int, n: int) -> Iterator[Window]:
             yield Window(mi, cols, m, N - cols)
 
 
-def _nest(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
+def _nest(
+    e: Emitter, p: Product, tile: TileChoice, interior: tuple[int, int], placer: Placer, state: Var, into: Var | None
+) -> Var:
     """The interior as two loops around one block."""
     m, n, name = tile.m, tile.n, p.name
     rows_outer = tile.holds_a if tile.stationarity == "output" else tile.stationarity == "a"
     o, i = Var(f"{name}_o", INDEX_SCALAR), Var(f"{name}_i", INDEX_SCALAR)
-    outer_state, inner_state = Var(stem(state.name), state.type), Var(stem(state.name), state.type)
+    outer_state, inner_state, inner_result, outer_result = (
+        Var(f"{placer.name}_{x}", state.type) for x in ("oc", "ic", "ir", "or")
+    )
     outer, inner = e.inner(), e.inner()
     mi, ni = (o, i) if rows_outer else (i, o)
     at_left, at_right = (outer, inner) if rows_outer else (inner, outer)
@@ -108,14 +124,13 @@ def _nest(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, 
     b = p.right_panel(at_right, name, ZERO, p.K, ni, n)
     bias = p.bias_window(at_right, name, ni, n)
     block = inner.matmul(f"{name}_c", a, b, bias)
-    placed = placer.place(inner, inner_state, block, mi, ni)
-    rows, cols = (ZERO, as_expr(p.M // m * m), as_expr(m)), (ZERO, as_expr(p.N // n * n), as_expr(n))
+    placed = placer.place(inner, f"{placer.name}_t0", inner_state, block, mi, ni)
+    rows, cols = (ZERO, as_expr(interior[0]), as_expr(m)), (ZERO, as_expr(interior[1]), as_expr(n))
     outer_bounds, inner_bounds = (rows, cols) if rows_outer else (cols, rows)
     attrs = (NO_OVERLAP, DOUBLE_BUFFER_C) if tile.double_buffer_c else (NO_OVERLAP,)
-    inner_carry, inner_result = (outer_state, inner_state, placed), Var(stem(state.name), state.type)
-    outer.loop(LoopKind.PIPELINE, i, inner_bounds, inner, inner_carry, inner_result, STAGES, attrs)
+    outer.loop(LoopKind.PIPELINE, i, inner_bounds, inner, (outer_state, inner_state, placed), inner_result, STAGES, attrs)
     carry = (state, outer_state, inner_result)
-    result = into if into is not None and into.type == state.type else Var(stem(state.name), state.type)
+    result = into if into is not None and into.type == state.type else outer_result
     if tile.stationarity == "output":
         return e.loop(LoopKind.PIPELINE, o, outer_bounds, outer, carry, result, STAGES, (NO_OVERLAP,))
     # A pinned operand fills its buffer and has one slot: the loop that fetches it must not be a pipeline.

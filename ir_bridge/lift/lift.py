@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cost.dtypes import dtype
 from extraction.plan import Form, Plan, ProductPlan
+from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import (
     CORE_KINDS,
     ZERO,
@@ -26,7 +27,7 @@ from ir_bridge.ir.nodes import (
 )
 from ir_bridge.ir.types import Space, TileType, View
 from ir_bridge.lift.chain import lift_chain
-from ir_bridge.lift.emit import Emitter, LiftError, call_of, stem, tile, var
+from ir_bridge.lift.emit import Emitter, LiftError, call_of, tile, var
 from ir_bridge.lift.grid import DOUBLE_BUFFER_C, NO_OVERLAP, ScratchPlacer, StorePlacer, grid
 from ir_bridge.lift.k_loop import Window, reduce_k
 from ir_bridge.lift.product import Product, product_of
@@ -169,20 +170,22 @@ class _Lifter:
     def grid_scratch(self, e: Emitter, result: Var, p: Product, plan: ProductPlan) -> None:
         """The grid of a product that stays on chip: its readers read the Mat scratch instead."""
         assert plan.tile is not None
-        scratch = self.scratch(e, result, plan)
-        self.replace_value(plan, result, grid(e, p, plan.tile, ScratchPlacer(), scratch))
+        placer = ScratchPlacer(f"{p.name}_mat")
+        scratch = self.scratch(e, placer.name, result, plan)
+        self.replace_value(plan, result, grid(e, p, plan.tile, placer, scratch))
 
     def fold_whole(self, e: Emitter, done: Var, plan: ProductPlan) -> None:
         """A cast folded into one whole-window assemble (specification 1, "Fits-L0c 链式 cast-fold")."""
-        scratch = self.scratch(e, done, plan)
-        self.replace_value(plan, done, ScratchPlacer().place(e, scratch, done, ZERO, ZERO))
+        placer = ScratchPlacer(f"{base_name(done.name)}_mat")
+        scratch = self.scratch(e, placer.name, done, plan)
+        self.replace_value(plan, done, placer.place(e, f"{placer.name}_t0", scratch, done, ZERO, ZERO))
 
-    def scratch(self, e: Emitter, result: Var, plan: ProductPlan) -> Var:
+    def scratch(self, e: Emitter, name: str, result: Var, plan: ProductPlan) -> Var:
         """The Mat tile that the whole result goes to, as narrow as the result is."""
         type_ = tile(result)
         element = type_.dtype if plan.scratch is None else dtype(plan.scratch)
         like = TileType(type_.shape, element, Space.MAT, View(valid_shape=type_.view.valid_shape))
-        return e.create(f"{stem(result.name)}_mat", like, Space.MAT)
+        return e.create(name, like, Space.MAT)
 
     def replace_value(self, plan: ProductPlan, result: Var, by: Var) -> None:
         if plan.cast is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cost.physical import align_up
+from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import ZERO, Assign, Call, Expr, Stmt, Var
 from ir_bridge.ir.ops_tile import extract_type, matmul_type
-from ir_bridge.ir.types import Space, TileType
-from ir_bridge.lift.emit import Emitter, LiftError, call_of, extents, items, plus, stem, tile, var
+from ir_bridge.ir.types import Dim, Space, TileType
+from ir_bridge.lift.emit import Emitter, LiftError, call_of, extents, items, plus, tile, var
 
 #: Operations a product plan may speak of, and where their left operand stands.
 PRODUCTS = {"tile.matmul": 0, "tile.matmul_acc": 1, "tile.matmul_bias": 0}
@@ -28,7 +30,9 @@ class BiasRow:
         if self.load is None:
             assert self.whole is not None
             if tile(self.whole).shape[1] != cols:
-                raise LiftError(f"the bias {stem(self.whole.name)!r} has no load beside its product to rebuild a window from")
+                raise LiftError(
+                    f"the bias {base_name(self.whole.name)!r} has no load beside its product to rebuild a window from"
+                )
             return e.move(f"{name}_bias", self.whole, Space.BIAS)
         tensor, (row, col) = self.load.args[0], items(self.load.args[1])
         mat = e.load(f"{name}_bias_mat", tensor, (row, plus(col, ni)), (1, cols), (1, cols))
@@ -51,6 +55,18 @@ class Product:
     acc: Var | None = None
     cond: Expr | None = None
     bias: BiasRow | None = None
+
+    def rows_in(self, m: int) -> int:
+        """Rows that blocks of ``m`` must cover: all of them, but for blocks that would hold no data."""
+        return _covered(self.M, tile(self.left).valid[0], m)
+
+    def cols_in(self, n: int) -> int:
+        """Columns that blocks of ``n`` must cover."""
+        return _covered(self.N, tile(self.right).valid[1], n)
+
+    def k_in(self, k: int) -> int:
+        """K that panels of ``k`` must cover."""
+        return _covered(self.K, tile(self.left).valid[1], k)
 
     def block_type(self, mi: int, ni: int, rows: int, cols: int) -> TileType:
         """The accumulator's type of one output block, its valid region that of the operands' windows."""
@@ -82,6 +98,13 @@ class Product:
         return e.matmul(f"{name}_c", a, b, self.bias_window(e, name, col, cols))
 
 
+def _covered(extent: int, valid: Dim, step: int) -> int:
+    """``extent``, or less by the whole steps in which nothing is valid."""
+    if valid == extent or not isinstance(valid, int):
+        return extent
+    return min(extent, align_up(max(valid, 1), step))
+
+
 def product_of(stmt: Assign, before: list[Stmt], rebuild_bias: bool) -> Product:
     """Read a product statement.
 
@@ -92,7 +115,7 @@ def product_of(stmt: Assign, before: list[Stmt], rebuild_bias: bool) -> Product:
     at = PRODUCTS[call.op]
     left, right = var(call.args[at]), var(call.args[at + 1])
     (m, k), (_, n) = extents(tile(left)), extents(tile(right))
-    p = Product(stem(stmt.targets[0].name), left, right, m, n, k)
+    p = Product(base_name(stmt.targets[0].name), left, right, m, n, k)
     if at == 1:
         p.acc = var(call.args[0])
         p.cond = call.args[3] if len(call.args) > 3 else None
