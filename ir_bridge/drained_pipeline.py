@@ -219,7 +219,7 @@ def accumulators_total(facts: Facts, candidates: list[DrainedPipeline], target: 
             if not _in_acc(v):
                 continue
             if not _static_acc(s):
-                return f"the accumulator {v.name.split('__')[0]!r} has no static shape, so that what L0C holds is not known"
+                return f"the accumulator {base_name(v.name)!r} has no static shape, so that what L0C holds is not known"
             assert isinstance(v.type, TileType)
             total += slot_bytes(v.type, target) * (1 if _is_cube(s) else _copies(site))
     return total + sum(slot_bytes(p.accumulator, target) for p in candidates)

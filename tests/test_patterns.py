@@ -397,7 +397,7 @@ def test_all_pipelines_of_a_function_or_none() -> None:
 
 
 def test_accumulators_no_cube_operation_makes_count_once_a_stage() -> None:
-    """A create inside 3 stages is 3 accumulators after lowering: 3·8 + 32 + 32 = 88 KiB fit 910B; 6·16 more in 2·3 stages do not."""
+    """A create inside 3 stages is 3 accumulators after lowering: 3·8 + 32 + 32 = 88 KiB fit 910B; 6·16 more do not."""
 
     def extra(rows: int, stages: tuple[int, ...]) -> str:
         pad, text = "", ""
