@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cost.hardware import Target
 from cost.problem import Candidates
 from egraph_rules import language as L
 from egraph_rules.engine import Frozen
@@ -29,6 +30,11 @@ _HOLDS_A = np.array([True, True, False, True, False])
 PLACEMENTS = (
     *(L.Given, L.LoadTo, L.FromMat, L.FromVec, L.KLoop, L.GridStore, L.GridScratch, L.Fold),
     *(L.VectorCast, L.ChainGrid, L.TwoAccumulators, L.StoreFrom, L.AsItStands),
+)
+
+
+_FACTS_ABOUT_PRODUCTS = tuple(
+    t.name for t in (L.matrix_operand_only, L.stored_once, L.store_follows, L.bias_rebuildable, L.cast_once)
 )
 
 
@@ -64,9 +70,14 @@ class Node:
 
 @dataclass(eq=False)
 class Snapshot:
-    """``schedules`` by problem; ``nodes`` by placement class; ``place`` gives the class of In, Left, Done and Loop terms."""
+    """What was saturated (``program``, on ``target``, under rule ``families``) and what came of it.
+
+    ``schedules`` by problem; ``nodes`` by placement class; ``place`` gives the class of In, Left, Done and Loop terms.
+    """
 
     program: ProgramFacts
+    target: Target
+    families: tuple[str, ...]
     schedules: dict[int, Schedules]
     nodes: dict[int, list[Node]] = field(default_factory=dict)
     place: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -84,6 +95,18 @@ class Snapshot:
         """The nodes of an operation that realise value ``v``."""
         return self.by_value.get((op, v), [])
 
+    def facts_of(self, v: int) -> frozenset[str]:
+        """Names of the unary and binary facts stated about value ``v``."""
+        return self._facts_by_value.get(v, frozenset())
+
+    @cached_property
+    def _facts_by_value(self) -> dict[int, frozenset[str]]:
+        found: dict[int, set[str]] = {}
+        for name in _FACTS_ABOUT_PRODUCTS:
+            for row in self.program.facts.get(name, ()):
+                found.setdefault(row[0], set()).add(name)
+        return {v: frozenset(names) for v, names in found.items()}
+
     @cached_property
     def graph(self) -> networkx.DiGraph[Any]:
         """The placements as a graph: class → node → child class; classes are numbers, nodes are (class, index)."""
@@ -98,7 +121,7 @@ class Snapshot:
         return g
 
 
-def snapshot(frozen: Frozen, program: ProgramFacts) -> Snapshot:
+def snapshot(frozen: Frozen, program: ProgramFacts, target: Target, families: tuple[str, ...]) -> Snapshot:
     """Read a saturated e-graph once."""
     classes = {klass: (p, scope) for p, scope, klass in frozen.rows(L.Schedule)}
     place = {(op.name, *row[:-1]): row[-1] for op in (L.In, L.Left, L.Done, L.Loop) for row in frozen.rows(op)}
@@ -108,7 +131,7 @@ def snapshot(frozen: Frozen, program: ProgramFacts) -> Snapshot:
         for row in frozen.rows(table):
             node = _node(table.name, kinds, row, classes)
             nodes.setdefault(node.klass, []).append(node)
-    return Snapshot(program, _schedules(frozen, classes), nodes, place)
+    return Snapshot(program, target, families, _schedules(frozen, classes), nodes, place)
 
 
 def _node(op: str, kinds: list[str], row: tuple[Any, ...], classes: dict[int, tuple[int, int]]) -> Node:

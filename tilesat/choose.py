@@ -90,9 +90,7 @@ def _problem(
     operand = element_type(dtype)
     if operand.bits < 8:
         raise Rejected(f"{operand} operands are narrower than a byte, which the cube path does not support")
-    return Problem.of(
-        M, N, K, operand, accumulate=accumulate, bias=bias, box_m=box_m, box_n=box_n, allow_padding=allow_padding
-    )
+    return Problem.of(M, N, K, operand, accumulate=accumulate, bias=bias, box_m=box_m, box_n=box_n, allow_padding=allow_padding)
 
 
 def _choose(
@@ -113,7 +111,7 @@ def _choose(
     index = state_problem(facts, problem, chip, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
     with Session(engine_for(rule_set, largest_extent(chip)), facts.facts) as session:
         session.run(Limits())
-        taken = snapshot(session.freeze(), facts)
+        taken = snapshot(session.freeze(), facts, chip, rule_set.names)
     schedules = taken.schedules.get(index)
     if schedules is None:
         raise Rejected(why_rejected(problem))

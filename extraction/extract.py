@@ -1,0 +1,230 @@
+"""Extraction: one decision per product, chain and pipeline, from a snapshot and a cost model.
+
+Two policies. ``documented`` walks the statements in order as the reference pass does: choose the tile by the chooser's own order,
+then see which placement the e-graph has for it; if none, leave the statement and say why. ``cheapest``
+(:mod:`extraction.cheapest`) takes the plan that costs least, whatever its tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from egraph_rules.language import WHOLE
+from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, Refusal
+from extraction.plan import Form
+from extraction.policy import Priced, documented
+from extraction.reasons import no_placement, nothing_legal
+from extraction.snapshot import Node, Snapshot
+
+#: Nodes that realise a placement without any decision.
+_GIVEN = frozenset({"Given", "LoadTo"})
+
+
+@dataclass(slots=True)
+class Decision:
+    """What was decided for one product (or chain): its form, the row of its problem's schedules it takes, and why not more.
+
+    ``problem`` is the problem whose schedules ``row`` counts in; ``node`` the placement node taken (None: as it stands).
+    ``chosen`` is the row the policy picked for the product's own problem, taken or not. ``hints`` are in the documented order.
+    """
+
+    v: int
+    form: Form = Form.AS_IT_STANDS
+    problem: int = NO_VALUE
+    row: int | None = None
+    chosen: int | None = None
+    node: Node | None = None
+    scratch: str | None = None
+    cast: int = NO_VALUE
+    store: int = NO_VALUE
+    hints: list[Refusal] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """Every decision, by SSA number in statement order; ``pipelines`` are loops that get two accumulators."""
+
+    products: dict[int, Decision] = field(default_factory=dict)
+    chains: dict[int, Decision] = field(default_factory=dict)
+    pipelines: list[int] = field(default_factory=list)
+
+
+class Availability:
+    """Which placements are realised so far: given ones from the start, others once a decision settles them."""
+
+    def __init__(self, snap: Snapshot) -> None:
+        self.place = snap.place
+        self.nodes = snap.nodes
+        self.settled: dict[int, bool] = {}
+
+    def settle(self, space: str, v: int) -> None:
+        klass = self.place.get(("In", v, space))
+        if klass is not None:
+            self.settled[klass] = True
+
+    def has(self, space: str, v: int) -> bool:
+        klass = self.place.get(("In", v, space))
+        return klass is not None and self.realised(klass)
+
+    def realised(self, klass: int) -> bool:
+        found = self.settled.get(klass)
+        if found is None:
+            found = any(self._node(n) for n in self.nodes.get(klass, ()))
+            if found:
+                self.settled[klass] = True
+        return found
+
+    def _node(self, node: Node) -> bool:
+        if node.op in _GIVEN:
+            return True
+        return node.op in ("FromMat", "FromVec") and self.realised(node.children[0])
+
+    def children(self, node: Node) -> bool:
+        return all(map(self.realised, node.children))
+
+
+def extract_documented(
+    snap: Snapshot, priced: Mapping[int, Priced], forced: Mapping[int, int], refusals: Mapping[int, str], stopped: str | None
+) -> Decisions:
+    """Decide as the documented pass does.
+
+    ``priced`` by problem; ``forced`` gives the row of a product whose tile the user fixed; ``refusals`` the reason a product's
+    split-K chain was not recognised; ``stopped`` the limit that ended saturation, if one did.
+    """
+    return _Documented(snap, priced, forced, refusals, stopped).run()
+
+
+class _Documented:
+    def __init__(
+        self,
+        snap: Snapshot,
+        priced: Mapping[int, Priced],
+        forced: Mapping[int, int],
+        refusals: Mapping[int, str],
+        stopped: str | None,
+    ) -> None:
+        self.snap = snap
+        self.priced = priced
+        self.forced = forced
+        self.refusals = refusals
+        self.stopped = stopped
+        self.at = Availability(snap)
+        self.choices: dict[int, int | None] = {}
+        self.out = Decisions()
+
+    def run(self) -> Decisions:
+        chained: set[int] = set()
+        for chain in self.snap.program.chains:
+            decision = self.chain(chain)
+            if decision is not None:
+                self.out.chains[chain.v] = decision
+                chained.update(chain.products)
+        self.out.pipelines = [v for v in self.snap.program.loops if self.snap.of("TwoAccumulators", v)]
+        for site in self.snap.program.products:
+            if site.v not in chained:
+                self.out.products[site.v] = self.product(site)
+        return self.out
+
+    def choice(self, problem: int) -> int | None:
+        if problem not in self.choices:
+            priced = self.priced.get(problem)
+            self.choices[problem] = None if priced is None else documented(priced)
+        return self.choices[problem]
+
+    # -- chains ----------------------------------------------------------------------------------------------------------
+
+    def chain(self, site: ChainSite) -> Decision | None:
+        """A chain is cut where the chooser cuts its output; otherwise its products are looked at one by one."""
+        row = self.forced.get(site.v, self.choice(site.problem))
+        if row is None:
+            return None
+        scope = int(self.priced[site.problem].schedules.scope[row])
+        if scope == WHOLE:
+            return None
+        for node in self.snap.of("ChainGrid", site.v):
+            if node.schedule == (site.problem, scope):
+                return Decision(site.v, Form.GRID_STORE, site.problem, row, row, node, store=site.store)
+        return None
+
+    # -- products --------------------------------------------------------------------------------------------------------
+
+    def product(self, site: ProductSite) -> Decision:
+        """One product: its residency, the refusals of its types, its tile, then the form the e-graph has for that tile."""
+        decision = Decision(site.v)
+        row = self.tile_of(site, decision)
+        decision.chosen = row
+        if row is None or self.is_whole_window(site, row):
+            if row is not None and not self.priced[site.problem].is_whole_problem(row):
+                self.take_k_loop(site, row, decision)
+            self.fold(site, decision)
+        else:
+            self.grid(site, row, decision)
+        if site.cast != NO_VALUE and decision.cast == NO_VALUE and self.snap.of("VectorCast", site.cast):
+            self.at.settle("Vec", site.cast)
+        return decision
+
+    def tile_of(self, site: ProductSite, decision: Decision) -> int | None:
+        """The row of the tile the product gets, or None with (or without) a hint."""
+        left_in_mat = self.at.has("Mat", site.left)
+        if not self.at.has("Mat", site.right) or not (left_in_mat or self.at.has("Vec", site.left)):
+            return None
+        if site.bias is not None and not left_in_mat:
+            decision.hints.append(Refusal("PH-AT-011", "the left operand of a biased product must lie in Mat, it lies in Vec"))
+            return None
+        if site.refusal is not None:
+            decision.hints.append(site.refusal)
+            return None
+        row = self.forced.get(site.v, self.choice(site.problem))
+        if row is None:
+            decision.hints.append(nothing_legal(self.snap, site, self.stopped))
+        return row
+
+    def is_whole_window(self, site: ProductSite, row: int) -> bool:
+        return int(self.priced[site.problem].schedules.scope[row]) == WHOLE
+
+    def take_k_loop(self, site: ProductSite, row: int, decision: Decision) -> None:
+        for node in self.snap.of("KLoop", site.v):
+            if self.at.children(node):
+                decision.form, decision.problem, decision.row, decision.node = Form.K_LOOP, site.problem, row, node
+                return
+
+    def fold(self, site: ProductSite, decision: Decision) -> None:
+        """A cast of a whole window goes into one assemble where FIXPIPE can do it."""
+        for node in self.snap.of("Fold", site.cast) if site.cast != NO_VALUE else ():
+            decision.cast, decision.scratch = site.cast, str(node.detail[0])
+            self.at.settle("Mat", site.cast)
+            return
+        if site.fold_refusal is not None and "cast_fold" in self.snap.families:
+            decision.hints.insert(0, site.fold_refusal)
+
+    # -- grids -----------------------------------------------------------------------------------------------------------
+
+    def grid(self, site: ProductSite, row: int, decision: Decision) -> None:
+        """Place a product whose tile cuts the output: Mat scratch first, then the store; else leave it with the reason."""
+        scope = int(self.priced[site.problem].schedules.scope[row])
+        for node in self.snap.of("GridScratch", site.v):
+            taken = self.scratch_row(node, site, row, scope)
+            if taken is not None and self.at.children(node):
+                assert node.schedule is not None
+                decision.form, decision.problem, decision.row, decision.node = Form.GRID_SCRATCH, node.schedule[0], taken, node
+                decision.scratch, decision.cast = str(node.detail[0]), int(node.detail[1])
+                self.at.settle("Mat", site.v if decision.cast == NO_VALUE else decision.cast)
+                return
+        for node in self.snap.of("GridStore", site.v):
+            if node.schedule == (site.problem, scope) and self.at.children(node):
+                decision.form, decision.problem, decision.row, decision.node = Form.GRID_STORE, site.problem, row, node
+                decision.store = site.store
+                return
+        decision.hints.extend(no_placement(self.snap, site, self.at.has("Mat", site.left), self.refusals.get(site.v)))
+
+    def scratch_row(self, node: Node, site: ProductSite, row: int, scope: int) -> int | None:
+        """The schedule a scratch grid takes: the product's own, or (another problem: the planner says so) chosen again."""
+        assert node.schedule is not None
+        problem, node_scope = node.schedule
+        if problem == site.problem:
+            return row if node_scope == scope else None
+        again = self.choice(problem)
+        if again is None or int(self.priced[problem].schedules.scope[again]) != node_scope:
+            return None
+        return again

@@ -1,0 +1,249 @@
+"""The arrows of the house in order: lower, saturate, snapshot, price, extract, lift. Each is one function of another room."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cost.errors import TilesatError
+from cost.hardware import Target, get_target
+from cost.models import cost_model as find_model
+from cost.problem import Problem
+from egraph_rules.catalogue import rules as find_rules
+from egraph_rules.engine import Limits, Session, StopReason, engine_for
+from egraph_rules.language import WHOLE
+from egraph_rules.problem_facts import largest_extent, state_problem
+from egraph_rules.program import ProgramFacts, Refusal
+from extraction.extract import Decision, Decisions, extract_documented
+from extraction.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
+from extraction.policy import Priced, documented, price
+from extraction.snapshot import Snapshot, snapshot
+from ir_bridge.ir.nodes import Program, Var
+from ir_bridge.lift import lift
+from ir_bridge.lower import lower
+from ir_bridge.lower.gates import shown
+from ir_bridge.split_k_chain import SplitKChain
+from tilesat.tiling import PLANNERS, PerfHint, ProductDecision, Tiling
+
+EXTRACTORS = ("dag", "tree")
+
+
+class Run:
+    """One run of :func:`tilesat.tile`, phase by phase; the phases' results stay for explanations."""
+
+    def __init__(
+        self,
+        program: Program,
+        target: Any,
+        planner: str,
+        rules: Any,
+        cost_model: object,
+        extractor: str,
+        limits: Limits | None,
+        pypto_double_buffer_c: bool,
+        force: Mapping[str, tuple[int, int, int]],
+    ) -> None:
+        if planner not in PLANNERS:
+            raise TilesatError(f"unknown planner {planner!r}; known: {', '.join(PLANNERS)}")
+        if extractor not in EXTRACTORS:
+            raise TilesatError(f"unknown extractor {extractor!r}; known: {', '.join(EXTRACTORS)}")
+        self.program = program
+        self.target: Target = get_target(target)
+        self.planner = planner
+        self.rule_set = find_rules(rules)
+        self.model = find_model(cost_model)
+        self.extractor = extractor
+        self.limits = limits or Limits()
+        self.double_buffer_c = planner != "pypto" or pypto_double_buffer_c
+        self.force = dict(force)
+        self.priced: dict[int, Priced] = {}
+
+    def tiling(self) -> Tiling:
+        """Run every phase and put the result together."""
+        clock, phases = time.perf_counter, {}
+        began = clock()
+        self.lowered = lower(self.program, self.target, self.planner, double_buffer_c=self.double_buffer_c)
+        phases["lower"] = clock() - began
+        with Session(engine_for(self.rule_set, largest_extent(self.target)), self.lowered.facts.facts) as session:
+            report = session.run(self.limits)
+            self.stopped = None if report.stop is StopReason.SATURATED else report.stop.value
+            began = clock()
+            self.snapshot = snapshot(session.freeze(), self.lowered.facts, self.target, self.rule_set.names)
+            self.decisions = self.extract()
+            phases["extract"] = clock() - began
+            inner = self.inner_tiles(session)
+        began = clock()
+        tiled = lift(self.program, self.plan(inner))
+        phases["lift"] = clock() - began
+        report.phases.update(phases)
+        return Tiling(self.program, tiled, self.described(), self.hints(), report, self)
+
+    # -- extract -----------------------------------------------------------------------------------------------------------
+
+    def extract(self) -> Decisions:
+        problems = self.lowered.facts.problems
+        self.priced = {p: price(s, problems[p], self.model, self.target) for p, s in self.snapshot.schedules.items()}
+        return extract_documented(self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
+
+    def forced(self) -> dict[int, int]:
+        """The schedule rows that the user's forced tiles mean, by product."""
+        rows: dict[int, int] = {}
+        missing = set(self.force)
+        sites = [(s.v, s.problem) for s in (*self.lowered.facts.products, *self.lowered.facts.chains)]
+        for v, problem in sites:
+            name = shown(self.lowered.values[v])
+            if name in self.force:
+                missing.discard(name)
+                rows[v] = self.forced_row(name, problem)
+        if missing:
+            known = ", ".join(dict.fromkeys(shown(self.lowered.values[v]) for v, _ in sites)) or "none"
+            raise TilesatError(
+                f"force names {', '.join(map(repr, sorted(missing)))}, which is no product here; products: {known}"
+            )
+        return rows
+
+    def forced_row(self, name: str, problem: int) -> int:
+        m, n, k = self.force[name]
+        priced = self.priced.get(problem)
+        if priced is not None:
+            c = priced.schedules.candidates
+            rows = ((c.m == m) & (c.n == n) & (c.k == k)).nonzero()[0]
+            best = priced.best_of(rows)
+            if best is not None:
+                return best
+        raise TilesatError(f"the tile {m} × {n} × {k} forced on {name!r} is not legal: {self.why_illegal(problem, m, n, k)}")
+
+    def why_illegal(self, problem: int, m: int, n: int, k: int) -> str:
+        from extraction.legality import why_illegal
+
+        return why_illegal(self.lowered.facts, problem, m, n, k)
+
+    # -- chains: the narrowed calls inside a cut chain are products of their own ---------------------------------------------
+
+    def inner_tiles(self, session: Session) -> dict[int, dict[tuple[int, int], TileChoice]]:
+        """The K-tiling of every window's call of every cut chain: its problems are stated and saturated in turn."""
+        if not self.decisions.chains:
+            return {}
+        more = ProgramFacts(problems=self.lowered.facts.problems)
+        wanted: dict[int, dict[tuple[int, int], int]] = {}
+        known: dict[Problem, int] = {}
+        for v, decision in self.decisions.chains.items():
+            chain, outer = self.lowered.chains[v], self.choice(decision)
+            windows = wanted[v] = {}
+            for rows, cols in chain_windows(chain, outer):
+                p = Problem(rows, cols, chain.K, *self.chain_types(decision), accumulate=True)
+                if p not in known:
+                    known[p] = state_problem(more, p, self.target, operand_stationary=True, double_buffer_c=self.double_buffer_c)
+                windows[rows, cols] = known[p]
+        session.add(more.facts)
+        session.run(self.limits)
+        again = snapshot(session.freeze(), self.lowered.facts, self.target, self.rule_set.names)
+        return {v: self.inner_choices(v, windows, again) for v, windows in wanted.items()}
+
+    def chain_types(self, decision: Decision) -> tuple[Any, Any, Any]:
+        p = self.lowered.facts.problems[decision.problem]
+        return p.a, p.b, p.c
+
+    def inner_choices(self, v: int, windows: dict[tuple[int, int], int], snap: Snapshot) -> dict[tuple[int, int], TileChoice]:
+        chosen: dict[tuple[int, int], TileChoice] = {}
+        for window, problem in windows.items():
+            schedules = snap.schedules.get(problem)
+            if schedules is None:
+                continue
+            priced = self.priced[problem] = price(schedules, self.lowered.facts.problems[problem], self.model, self.target)
+            row = documented(priced)
+            if row is None or priced.is_whole_problem(row):
+                continue
+            if schedules.scope[row] == WHOLE:
+                chosen[window] = priced.choice(row)
+            else:
+                text = f"a {window[0]} × {window[1]} window of the chain must be cut again, but the caller owns its accumulator"
+                self.decisions.chains[v].hints.append(Refusal("PH-AT-006", text))
+        return chosen
+
+    # -- plan --------------------------------------------------------------------------------------------------------------
+
+    def choice(self, decision: Decision) -> TileChoice:
+        assert decision.row is not None
+        return self.priced[decision.problem].choice(decision.row)
+
+    def value(self, v: int) -> Var | None:
+        return self.lowered.values[v] if v >= 0 else None
+
+    def plan(self, inner: dict[int, dict[tuple[int, int], TileChoice]]) -> Plan:
+        """The decisions as the plan that lift takes."""
+        products: dict[Any, ProductPlan] = {}
+        for v, d in self.decisions.products.items():
+            if d.form is Form.AS_IT_STANDS and d.cast < 0:
+                continue
+            var = self.lowered.values[v]
+            tile = None if d.row is None else self.choice(d)
+            products[var] = ProductPlan(var, d.form, tile, self.value(d.store), d.scratch, self.value(d.cast))
+        chains: dict[Any, ChainPlan] = {}
+        for v, d in self.decisions.chains.items():
+            var, chain = self.lowered.values[v], self.lowered.chains[v]
+            chains[var] = ChainPlan(var, self.choice(d), chain.box_m, chain.box_n, inner.get(v, {}))
+        return Plan(products, chains, tuple(self.lowered.values[v] for v in self.decisions.pipelines))
+
+    # -- telling -------------------------------------------------------------------------------------------------------------
+
+    def hints(self) -> tuple[PerfHint, ...]:
+        """Diagnostics in the order the documented pass visits statements: chains first."""
+        found: list[PerfHint] = []
+        ops = {s.v: s.op for s in self.lowered.facts.products}
+        for v, d in (*self.decisions.chains.items(), *self.decisions.products.items()):
+            for hint in d.hints:
+                found.append(PerfHint(hint.code, hint.reason, self.where(v), ops.get(v, "matmul_acc")))
+        return tuple(found)
+
+    def where(self, v: int) -> str:
+        function, loc = self.lowered.where[v]
+        return f"{shown(self.lowered.values[v])} in {function}, {loc}"
+
+    def described(self) -> tuple[ProductDecision, ...]:
+        ops = {s.v: (s.op, s.problem) for s in self.lowered.facts.products}
+        found = []
+        for v, d in (*self.decisions.chains.items(), *self.decisions.products.items()):
+            op, own = ops.get(v, ("split_k_chain", d.problem))
+            if own >= 0:
+                found.append(self.describe(v, d, op, own))
+        return tuple(found)
+
+    def describe(self, v: int, d: Decision, op: str, own: int) -> ProductDecision:
+        p = self.lowered.facts.problems[own]
+        tile = None if d.row is None else self.choice(d)
+        priced = self.priced.get(own if d.row is None else d.problem)
+        row = d.row if d.row is not None else d.chosen if d.chosen is not None and not d.hints else None
+        return ProductDecision(
+            name=shown(self.lowered.values[v]),
+            function=self.lowered.where[v][0],
+            op=op,
+            where=str(self.lowered.where[v][1]),
+            M=p.M,
+            N=p.N,
+            K=p.K,
+            dtype=str(p.a),
+            form=d.form.value,
+            placement=PLACED[d.form] if d.cast < 0 else f"Mat ({d.scratch}, cast folded)",
+            m=tile and tile.m,
+            n=tile and tile.n,
+            k=tile and tile.k,
+            stationarity=tile and tile.stationarity,
+            double_buffer_c=tile and tile.double_buffer_c,
+            wall_cycles=None if row is None or priced is None else int(priced.prices.wall_rounded[row]),
+            breakdown={} if row is None or priced is None else priced.prices.terms(row),
+            candidates=0 if priced is None else len(priced.schedules),
+        )
+
+
+#: Where a form puts its result.
+PLACED = {Form.AS_IT_STANDS: "as written", Form.K_LOOP: "Acc", Form.GRID_STORE: "GM", Form.GRID_SCRATCH: "Mat"}
+
+
+def chain_windows(chain: SplitKChain, outer: TileChoice) -> list[tuple[int, int]]:
+    """Physical (rows, columns) of a cut chain's windows, each once: whole ones and the boundary's, boxed."""
+    rows = sorted({min(outer.m, chain.M - i) for i in range(0, chain.M, outer.m)}, reverse=True)
+    cols = sorted({min(outer.n, chain.N - j) for j in range(0, chain.N, outer.n)}, reverse=True)
+    boxed = [(-(-r // chain.box_m) * chain.box_m, -(-c // chain.box_n) * chain.box_n) for r in rows for c in cols]
+    return list(dict.fromkeys(boxed))
