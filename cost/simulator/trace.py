@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,20 +42,18 @@ def write_trace(
 ) -> None:
     """Write the trace to ``path``, event by event; the file appears whole or not at all. OSError when it can't be written."""
     where = Path(path)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=where.parent, prefix=where.name, delete=False) as out:
-        try:
+    partial = where.with_name(f".{where.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as out:
             out.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(about)) + ', "traceEvents": [\n')
             separator = ""
             for event in trace_events(timeline, name):
                 out.write(separator + json.dumps(event))
                 separator = ",\n"
             out.write("\n]}\n")
-            out.close()
-            os.replace(out.name, where)
-        except BaseException:
-            out.close()
-            os.unlink(out.name)
-            raise
+        os.replace(partial, where)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _about(about: dict[str, Any] | None) -> dict[str, Any]:
