@@ -49,9 +49,9 @@ def shorten(text: str, limit: int = _SHOWN) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'x'?"`` for the known name most like ``name``, else ""."""
+    """``" (did you mean 'x'?)"`` for the known name most like ``name``, else ""."""
     found = difflib.get_close_matches(name[:_SHOWN], list(known), n=1, cutoff=0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 class Source:

@@ -12,7 +12,7 @@ from ir_bridge.ir.parse_errors import ParseError, Source
 from ir_bridge.ir.parse_exprs import ExprReader, Module
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
 from ir_bridge.ir.parse_rebinds import WholeTextNeeded
-from ir_bridge.ir.parse_text import ModuleText, complete_function, printed, whole
+from ir_bridge.ir.parse_text import ModuleText, TooMuch, complete_function, printed, whole
 from ir_bridge.ir.parse_types import dotted
 
 _IMPORT = "import pypto.language as pl"
@@ -25,7 +25,7 @@ def read_module(source: Source) -> Program:
         pieces = printed(source.text)
         if pieces is not None:
             return _read(pieces, source)
-    except (SyntaxError, ParseError, WholeTextNeeded):
+    except (SyntaxError, TooMuch, ParseError, WholeTextNeeded):
         pass  # whatever is wrong is told by reading the text as one
     source.base = 0
     return _read(whole(source.text), source)

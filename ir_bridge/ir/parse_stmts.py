@@ -423,7 +423,7 @@ class StmtReader:
         kind = _LOOPS.get(text or "")
         if kind is None or not isinstance(call, ast.Call):
             shown = text or self._source.snippet(call)
-            hint = "; did you mean 'pl.range'?" if text == "range" else nearest(shown, _LOOPS)
+            hint = " (did you mean 'pl.range'?)" if text == "range" else nearest(shown, _LOOPS)
             self._source.fail(call, f"not a loop: {shown}{hint}", f"one of {_KNOWN_LOOPS}")
         head = _Header(kind, (ZERO, ZERO, ONE), [], None, (), ())
         options: list[tuple[str, Expr]] = []

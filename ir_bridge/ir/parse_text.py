@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 
 #: A piece is cut at the first body statement after this many lines.
 _PIECE_LINES = 60
+#: The most tokens that are parsed as one tree: a tree takes a kilobyte a token.
+MAX_TOKENS = 1_000_000
+_BETWEEN_TOKENS = (*",;.=()[]{}:+-*/%<>|&^@\n", " and ", " or ", " in ", " is ", " not ")
 #: Shorter texts gain nothing from being cut.
 _WORTH_CUTTING = 200
 
@@ -45,9 +48,22 @@ class ModuleText:
     interned: dict[str, ast.expr] = field(default_factory=dict)
 
 
+class TooMuch(Exception):
+    """A text with more tokens than are parsed in one go; the argument is about how many."""
+
+
+def tree_of(text: str) -> ast.Module:
+    """Python's tree of a text. Raises :class:`TooMuch` before memory runs out, and SyntaxError where it is not Python."""
+    if len(text) > MAX_TOKENS:
+        tokens = sum(map(text.count, _BETWEEN_TOKENS))
+        if tokens > MAX_TOKENS:
+            raise TooMuch(tokens)
+    return ast.parse(text)
+
+
 def whole(text: str) -> ModuleText:
-    """The text as one tree; raises SyntaxError where it is not Python."""
-    return ModuleText(ast.parse(text))
+    """The text as one tree."""
+    return ModuleText(tree_of(text))
 
 
 def complete_function(node: ast.FunctionDef) -> FunctionText:
@@ -83,7 +99,7 @@ def printed(text: str) -> ModuleText | None:
     while lines and not lines[-1]:
         lines.pop()
     first_line = text.count("\n", 0, start.end()) + 1
-    module = ModuleText(ast.parse(f"{text[: start.end()]}    pass\n"))
+    module = ModuleText(tree_of(f"{text[: start.end()]}    pass\n"))
     annotations = _Annotations(module.interned)
     functions: list[FunctionText] = []
     at = 0
@@ -104,7 +120,7 @@ def _function(lines: list[str], at: int, first_line: int, annotations: _Annotati
     end = at + 2
     while end < len(lines) and lines[end].startswith("        "):
         end += 1
-    tree = ast.parse(f"if 1:\n{lines[at]}\n{lines[at + 1]}\n        pass\n")
+    tree = tree_of(f"if 1:\n{lines[at]}\n{lines[at + 1]}\n        pass\n")
     node = tree.body[0].body[0]  # type: ignore[attr-defined]
     if not isinstance(node, ast.FunctionDef):
         return None
@@ -120,7 +136,7 @@ def _function(lines: list[str], at: int, first_line: int, annotations: _Annotati
             while stop < len(body) and _BODY_STATEMENT.match(body[stop]) is None:
                 stop += 1
             text = annotations.taken_out("\n".join(body[start:stop]))
-            piece = ast.parse(f"if 1:\n{text}\n").body
+            piece = tree_of(f"if 1:\n{text}\n").body
             if len(piece) != 1:
                 raise SyntaxError("a piece that ends outside of the function")
             yield base + start - 2, piece[0].body  # type: ignore[attr-defined]

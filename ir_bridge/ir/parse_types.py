@@ -120,7 +120,7 @@ class TypeReader:
                 return self._tensor(node, parts)
             if head == "pl.Scalar":
                 return ScalarType(self._dtype(parts[0]))
-        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name, ast.Call, ast.Constant)):
+        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name, ast.Call)):
             self._source.fail(node, "not a type", "pl.Tensor[...], pl.Tile[...] or pl.Scalar[...]")
         return OtherType(self._text(node))
 

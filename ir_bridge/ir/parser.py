@@ -4,25 +4,28 @@
 forms); both become the same SSA program. Refusals are :class:`ParseError`, which names the place, the offending text and what was
 expected. The work is linear in the length of the text.
 
-Limits, so that nonsense is refused within seconds: ``MAX_BYTES`` of text (checked before parsing), ``MAX_DEPTH`` levels of
-nesting, ``MAX_RANK`` dimensions, integers of 64 bits.
+Limits, so that nonsense is refused within seconds: ``MAX_BYTES`` of text and ``MAX_TOKENS`` tokens in text that is not laid out
+as PyPTO prints it (both checked before parsing), ``MAX_DEPTH`` levels of nesting, ``MAX_RANK`` dimensions, integers of 64 bits.
 """
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ir_bridge.ir.nodes import Program
+from ir_bridge.ir.names import Names
+from ir_bridge.ir.nodes import Expr, Program
 from ir_bridge.ir.parse_errors import ParseError, Source, shorten
-from ir_bridge.ir.parse_exprs import MAX_DEPTH
+from ir_bridge.ir.parse_exprs import MAX_DEPTH, ExprReader, Module
 from ir_bridge.ir.parse_module import read_module
+from ir_bridge.ir.parse_text import MAX_TOKENS, TooMuch
 from ir_bridge.ir.parse_types import MAX_RANK
 
-__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_RANK", "ParseError", "load", "parse"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_RANK", "MAX_TOKENS", "ParseError", "load", "parse", "parse_expr"]
 
 #: The longest text that is parsed; a thousand tiled matmuls take about 2 MB.
 MAX_BYTES = 16 << 20
@@ -41,8 +44,28 @@ def parse(text: str, file: str = "<string>") -> Program:
             return read_module(source)
     except SyntaxError as error:
         raise _not_python(error, source) from None
+    except TooMuch as error:
+        raise ParseError(f"the text has about {error} tokens", expected=f"at most {MAX_TOKENS}", file=file) from None
     except (RecursionError, MemoryError):
         raise ParseError("the text is nested too deeply", expected=f"at most {MAX_DEPTH} levels", file=file) from None
+
+
+def parse_expr(text: str, values: Mapping[str, Expr]) -> Expr:
+    """One expression of the language, its names standing for ``values``. Raises :class:`ParseError`."""
+    source = Source(text, "<expression>")
+    _check_characters(text, source.file)
+    try:
+        tree = ast.parse(text, mode="eval")
+        reader = ExprReader(Module(source), Names())
+        reader.env.update(values)
+        e = reader.read(tree.body)
+    except SyntaxError as error:
+        raise _not_python(error, source) from None
+    except (RecursionError, MemoryError):
+        raise ParseError("the text is nested too deeply", expected=f"at most {MAX_DEPTH} levels", file=source.file) from None
+    if reader.pending:
+        raise ParseError("a call that needs a statement of its own", text=shorten(text), expected="scalars", file=source.file)
+    return e
 
 
 def load(path: str | os.PathLike[str]) -> Program:
@@ -90,6 +113,8 @@ def _check_characters(text: str, file: str) -> None:
 def _not_python(error: SyntaxError, source: Source) -> ParseError:
     """What Python's parser complained of, as a ParseError."""
     line = error.lineno or 0
+    if "integer string conversion" in (error.msg or ""):
+        error.msg = "an integer of thousands of digits"
     return ParseError(
         f"not Python: {shorten(error.msg or 'invalid syntax')}",
         line=line,
