@@ -13,10 +13,7 @@ Values are named by their SSA number in the source, so a value is already hash-c
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-from egraph_rules.expr import Variable
-from egraph_rules.rule import Sort_, Table, Term, table
+from egraph_rules.rule import Columns, Sort_, Table, Term, table
 
 #: Rule stages, in the order they run; the last two reach a fixpoint, the first three need one pass.
 STAGES = ("extents", "windows", "schedules", "buffers", "placements")
@@ -115,16 +112,12 @@ TABLES: tuple[Table, ...] = tuple(x for x in dict(globals()).values() if isinsta
 # -- the problem's columns as variables, for rules to name -----------------------------------------------------------
 
 
-class ProblemVariables(SimpleNamespace):
-    """The columns of :data:`problem` as rule variables: ``P.p``, ``P.M``, ``P.l0a``, …"""
-
-
-P = ProblemVariables(**{name: Variable(name) for name, _ in problem.columns})
+P = Columns(problem)
 
 
 def the_problem() -> Term:
     """The pattern that binds every column of the problem at hand."""
-    return problem(*(getattr(P, c) for c, _ in problem.columns))
+    return P.row()
 
 
 def axioms(largest_extent: int) -> dict[str, list[tuple[int, ...]]]:

@@ -165,6 +165,26 @@ class Table:
         return f"(constructor {self.name} ({types}) {self.sort})"
 
 
+class Columns:
+    """A table's columns as rule variables: ``P = Columns(problem)`` gives ``P.M``, ``P.l0a``, …"""
+
+    __slots__ = ("_table", "_variables")
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._variables = {name: Variable(name) for name, _ in table.columns}
+
+    def __getattr__(self, name: str) -> Variable:
+        try:
+            return self._variables[name]
+        except KeyError:
+            raise AttributeError(f"{self._table.name} has no column {name!r}") from None
+
+    def row(self) -> Term:
+        """The pattern that binds every column of the table."""
+        return Term(self._table.name, tuple(self._variables.values()))
+
+
 def table(name: str, columns: str, sort: str | None = None, about: str = "") -> Table:
     """Declare a table from a column list such as ``"p m n space:String place:Place"`` (i64 where no type is given)."""
     parsed = (c.partition(":") for c in columns.split())
@@ -199,6 +219,7 @@ def rule(
 __all__ = [
     "Action",
     "Argument",
+    "Columns",
     "Family",
     "Int",
     "Literal",

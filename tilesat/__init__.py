@@ -11,17 +11,30 @@ from typing import TYPE_CHECKING, Any
 from cost.errors import CostModelError, Rejected, TargetError, TilesatError
 
 if TYPE_CHECKING:
-    from cost.hardware import Target, get_target, load_target, targets
-    from cost.models import cost_model, cost_models
-    from egraph_rules.catalogue import RuleSet, RuleSetError, rules
-    from egraph_rules.engine import Limits
-    from ir_bridge.ir.interpreter import execute
-    from ir_bridge.ir.nodes import Program
-    from ir_bridge.ir.parser import ParseError, load, parse
-    from ir_bridge.ir.verifier import VerifyError, verify
-    from ir_bridge.lower.gates import PlacementError
-    from tilesat.choose import Tile, choose_tile
-    from tilesat.tiling import PerfHint, ProductDecision, Tiling, tile
+    from cost.hardware import Target as Target
+    from cost.hardware import get_target as get_target
+    from cost.hardware import load_target as load_target
+    from cost.hardware import targets as targets
+    from cost.models import cost_model as cost_model
+    from cost.models import cost_models as cost_models
+    from egraph_rules.catalogue import RuleSet as RuleSet
+    from egraph_rules.catalogue import RuleSetError as RuleSetError
+    from egraph_rules.catalogue import rules as rules
+    from egraph_rules.engine import Limits as Limits
+    from ir_bridge.ir.interpreter import execute as execute
+    from ir_bridge.ir.nodes import Program as Program
+    from ir_bridge.ir.parser import ParseError as ParseError
+    from ir_bridge.ir.parser import load as load
+    from ir_bridge.ir.parser import parse as parse
+    from ir_bridge.ir.verifier import VerifyError as VerifyError
+    from ir_bridge.ir.verifier import verify as verify
+    from ir_bridge.lower.gates import PlacementError as PlacementError
+    from tilesat.choose import Tile as Tile
+    from tilesat.choose import choose_tile as choose_tile
+    from tilesat.tiling import PerfHint as PerfHint
+    from tilesat.tiling import ProductDecision as ProductDecision
+    from tilesat.tiling import Tiling as Tiling
+    from tilesat.tiling import tile as tile
 
 __version__ = "0.1.0"
 

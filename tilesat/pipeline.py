@@ -90,7 +90,8 @@ class Run:
         """The schedule rows that the user's forced tiles mean, by product."""
         rows: dict[int, int] = {}
         missing = set(self.force)
-        sites = [(s.v, s.problem) for s in (*self.lowered.facts.products, *self.lowered.facts.chains)]
+        facts = self.lowered.facts
+        sites = [*((s.v, s.problem) for s in facts.products), *((c.v, c.problem) for c in facts.chains)]
         for v, problem in sites:
             name = shown(self.lowered.values[v])
             if name in self.force:
@@ -226,11 +227,11 @@ class Run:
             dtype=str(p.a),
             form=d.form.value,
             placement=PLACED[d.form] if d.cast < 0 else f"Mat ({d.scratch}, cast folded)",
-            m=tile and tile.m,
-            n=tile and tile.n,
-            k=tile and tile.k,
-            stationarity=tile and tile.stationarity,
-            double_buffer_c=tile and tile.double_buffer_c,
+            m=None if tile is None else tile.m,
+            n=None if tile is None else tile.n,
+            k=None if tile is None else tile.k,
+            stationarity=None if tile is None else tile.stationarity,
+            double_buffer_c=None if tile is None else tile.double_buffer_c,
             wall_cycles=None if row is None or priced is None else int(priced.prices.wall_rounded[row]),
             breakdown={} if row is None or priced is None else priced.prices.terms(row),
             candidates=0 if priced is None else len(priced.schedules),

@@ -33,9 +33,10 @@ class PerfHint:
 class ProductDecision:
     """What was decided for one product.
 
-    ``name`` and ``function`` say which; ``op`` is matmul, matmul_acc, matmul_bias or split_k_chain; ``M``, ``N``, ``K`` its extents in elements and
-    ``dtype`` its operands' type. ``form`` is as_it_stands, k_loop, grid_store or grid_scratch, ``placement`` where the result goes.
-    ``m`` … ``double_buffer_c`` are None where the statement stands. ``wall_cycles`` and ``breakdown`` are the cost model's.
+    ``name``, ``function`` and ``where`` say which; ``op`` is matmul, matmul_acc, matmul_bias or split_k_chain; ``M``, ``N``,
+    ``K`` are its extents in elements, ``dtype`` its operands' type. ``form`` is as_it_stands, k_loop, grid_store or grid_scratch,
+    ``placement`` where the result goes. ``m`` to ``double_buffer_c`` are None where the statement stands. ``wall_cycles`` and
+    ``breakdown`` are the cost model's; ``candidates`` counts the legal schedules they were picked from.
     """
 
     name: str
@@ -71,12 +72,12 @@ def tile(
 ) -> Tiling:
     """Tile every product of ``program`` for one core of ``target``.
 
-    ``planner`` is who will place buffers ("pypto", "dsa_rp", "ptoas"); ``pypto_double_buffer_c`` opts in to two accumulators under
-    "pypto". ``rules`` names a rule set, ``cost_model`` a model or is one, ``extractor`` is "tree" or "dag". ``limits`` bound
-    saturation. ``force`` fixes the tile (m, n, k) of products by name.
+    ``planner`` is who will place buffers ("pypto", "dsa_rp", "ptoas"); ``pypto_double_buffer_c`` opts in to two accumulators
+    under "pypto". ``rules`` names a rule set, ``cost_model`` a model or is one, ``extractor`` is "tree" or "dag". ``limits``
+    bound saturation. ``force`` fixes the tile (m, n, k) of products by name.
 
-    Raises TilesatError (or a subclass) for an unknown name, an operand placed in L0 by hand that cannot fit, or a forced tile that
-    is not legal; the message says which limit it breaks.
+    Raises TilesatError (or a subclass) for an unknown name, an operand placed in L0 by hand that cannot fit, or a forced tile
+    that is not legal; the message says which limit it breaks.
     """
     from tilesat.pipeline import Run
 
@@ -84,7 +85,7 @@ def tile(
 
 
 class Tiling:
-    """The result of :func:`tile`: ``program``, ``decisions``, ``diagnostics``, ``report``; ``explain`` and ``why_not`` tell why."""
+    """The result of :func:`tile`: ``program``, ``decisions``, ``diagnostics``, ``report``; ``explain`` tells why."""
 
     def __init__(
         self,
