@@ -53,6 +53,7 @@ class Chip:
     l2_bytes_per_cycle: float  #: what one core can draw from L2, nominal
     vector_bytes_per_cycle: float  #: what one vector core works through, nominal
     mte2_head_cycles: float  #: cycles one transfer costs beyond its bytes, nominal: 16 KiB transfers reach 0.8 of the bandwidth
+    sync_cycles: float  #: cycles of a barrier between phases on different cores, nominal
     cube_flop_per_cycle: tuple[tuple[str, float], ...]  #: nominal
     balance_flop_per_element: float  #: balance point R, FLOP per 2-byte element
     min_tile_bytes: int  #: floor of one transfer
@@ -203,7 +204,7 @@ def _number(value: Any, name: str, whole: bool, where: str) -> float:
     kind = "a whole number" if whole else "a number"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise TargetError(f"{where}: {name} must be {kind}, not {value!r}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and name != "mte2_head_cycles"):
+    if not math.isfinite(value) or value < 0 or (value == 0 and not name.endswith(("head_cycles", "sync_cycles"))):
         raise TargetError(f"{where}: {name} must be positive, not {value!r}")
     return value
 

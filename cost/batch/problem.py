@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cost.batch.chip import OPERANDS, Chip
+from cost.batch.chip import OPERANDS
 from cost.dtypes import FP32, INT32, DType, accumulator, dtype
 from cost.errors import Rejected, TilesatError
 
 #: Longest extent that is accepted: what a 32-bit index of the vendor's interface can say.
 MAX_EXTENT = 2**31 - 1
+#: Most bytes of A, B and C together: beyond this, sizes no longer multiply safely in 64 bits.
+MAX_BYTES = 2**52
 
 
 class BatchInputError(TilesatError):
@@ -60,6 +62,12 @@ class BatchProblem:
         """BatchA = BatchB: no side is broadcast."""
         return self.batch_a == self.batch_b
 
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of A, B and C in global memory."""
+        operands = (self.batch_a * self.M + self.batch_b * self.N) * self.K * self.bytes
+        return operands + self.B * self.M * self.N * self.result.bytes
+
     # Boxes: a tile's extent in Mat, Left, Right or Acc is a multiple of 16, and of 32 bytes where it is the contiguous one.
 
     @property
@@ -93,12 +101,11 @@ def batch_problem(
     bias: str | None = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
-    chip: Chip,
 ) -> BatchProblem:
     """A validated :class:`BatchProblem`; ``batch_a`` and ``batch_b`` default to B.
 
     Raises :class:`BatchInputError` for arguments that make no sense and :class:`cost.errors.Rejected` for problems that have no
-    plan: an empty result, or more data than the chip's global memory.
+    plan: an empty result, or one too large to count.
     """
     element = dtype(operand)
     if element.name not in OPERANDS:
@@ -124,9 +131,6 @@ def batch_problem(
             f"batch_a = {batch_a} and batch_b = {batch_b} do not broadcast to B = {B}: each is B or 1, and one of them is B"
         )
     problem = BatchProblem(B, M, N, K, element, batch_a, batch_b, bias, transpose_a, transpose_b)
-    need = (batch_a * M * K + batch_b * K * N) * element.bytes + B * M * N * problem.result.bytes
-    if need > chip.gm_bytes:
-        raise Rejected(
-            f"{problem} takes {need} bytes, more than the {chip.gm_bytes} bytes of {chip.name}'s global memory; split it"
-        )
+    if problem.total_bytes > MAX_BYTES:
+        raise Rejected(f"{problem} takes {problem.total_bytes} bytes, more than the {MAX_BYTES} that can be planned; split it")
     return problem

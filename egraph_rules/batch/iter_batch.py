@@ -1,0 +1,303 @@
+"""IterBatch: whole batches over the cores, one after another in each.
+
+    C[u] = A[u] @ B[u]  for u in the core's share of 0 … B−1
+
+Nothing is read twice, nothing depends on another core. What L1 holds of a batch decides the case (specification 3, "IterBatch",
+condition 3): (a) one batch whole, (b) two in turn, (c, d) one operand whole and the other in pieces, (e) both in pieces of K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from egraph_rules.batch.conditions import (
+    a_bytes,
+    bias_row,
+    bias_without_batch,
+    boxed_k,
+    boxed_m,
+    boxed_n,
+    equal_batches,
+    has_bias,
+    has_depth,
+    one_batch,
+    pick,
+)
+from egraph_rules.batch.language import (
+    CHIP,
+    IterBatch,
+    Q,
+    Result,
+    accumulators,
+    count,
+    double,
+    iter_home,
+    read_as,
+    the_batch,
+    the_chip,
+)
+from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, ceil_div, larger_of, literal, predicate
+from egraph_rules.rule import Rule, Term, family, rule, union, variables
+
+step, i, c = variables("step i c")
+#: Cases, numbered as :mod:`cost.batch.work` does.
+ONE_BATCH, PING_PONG, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT, BOTH_CUT = range(7)
+
+
+@predicate
+def batch_for_every_core(B: Integer) -> Comparison:
+    """condition 1: b_core = B/C is at least 1, as B against C"""
+    return B >= CHIP.C
+
+
+@predicate
+def last_wave_busy(B: Integer) -> Comparison:
+    """condition 2: of C cores, those idle in the last wave of {B} batches are no more than C − minCoreNum"""
+    return (CHIP.C - (B - 1) % CHIP.C - 1) <= CHIP.C - CHIP.min_active
+
+
+@predicate
+def one_each(B: Integer) -> Comparison:
+    """b_core is 1: B is C"""
+    return B.equals(CHIP.C)
+
+
+@predicate
+def more_than_one_each(B: Integer) -> Comparison:
+    """b_core is more than 1: B is above C"""
+    return B > CHIP.C
+
+
+@predicate
+def batch_fits(times: Integer, share: Integer) -> Comparison:
+    """{times} × (MK + KN)·dtype, boxed, with the bias fits L1"""
+    return one_batch() * times * share <= CHIP.l1
+
+
+@predicate
+def batch_does_not_fit(share: Integer) -> Comparison:
+    """(MK + KN)·dtype, boxed, with the bias exceeds L1/{share}"""
+    return one_batch() * share > CHIP.l1
+
+
+@predicate
+def left_whole_fits(step: Integer, share: Integer) -> Comparison:
+    """(MK + KN/{step})·dtype, boxed, with the bias fits L1/{share}"""
+    return (a_bytes(boxed_m(), boxed_k()) + a_bytes(boxed_n(), k_piece(step)) + bias_row(boxed_n())) * share <= CHIP.l1
+
+
+@predicate
+def right_whole_fits(step: Integer, share: Integer) -> Comparison:
+    """(MK/{step} + KN)·dtype, boxed, with the bias fits L1/{share}"""
+    return (a_bytes(m_piece(step), boxed_k()) + a_bytes(boxed_n(), boxed_k()) + bias_row(boxed_n())) * share <= CHIP.l1
+
+
+@predicate
+def both_cut_fit(step: Integer) -> Comparison:
+    """(M·K/{step} + K/{step}·N)·dtype, boxed, with the bias fits L1"""
+    return (boxed_m() + boxed_n()) * k_piece(step) * Q.bytes + bias_row(boxed_n()) <= CHIP.l1
+
+
+@predicate
+def piece_large_enough(extent: Integer, piece: Integer) -> Comparison:
+    """condition 4: a piece of {extent} × {piece} elements reaches the floor of one transfer, in bytes"""
+    return extent * piece * Q.bytes >= CHIP.min_tile
+
+
+@predicate
+def run_long_enough(run: Integer) -> Comparison:
+    """condition 4: a contiguous run of {run} elements reaches dValue ≥ 128 B, in bytes"""
+    return run * Q.bytes >= CHIP.run
+
+
+@predicate
+def cuts(step: Integer) -> Comparison:
+    """Step = {step} is more than 1"""
+    return step >= 2
+
+
+@predicate
+def pieces_differ(step: Integer, whole: Integer, box: Integer) -> Comparison:
+    """Step = {step} leaves every piece of {whole}, in boxes of {box}, something"""
+    return (step - 1) * align_up(ceil_div(whole, step), box) < whole
+
+
+@predicate
+def whole_loads(i: Integer, B: Integer) -> Comparison:
+    """{i} batches a load are no more than a core's share, as {i}·C against B"""
+    return i * CHIP.C <= B
+
+
+@predicate
+def few_loads(i: Integer) -> Comparison:
+    """{i} batches a load are no more than 8"""
+    return i <= 8
+
+
+def k_piece(step: Int) -> Integer:
+    """⌈K/Step⌉ in whole boxes."""
+    return align_up(ceil_div(Q.K, literal(step)), Q.box_k)
+
+
+def m_piece(step: Int) -> Integer:
+    """⌈M/Step⌉ in whole boxes."""
+    return align_up(ceil_div(Q.M, literal(step)), Q.box_m)
+
+
+def _left_pieces() -> list[Condition]:
+    """Condition 4 for pieces of A along M."""
+    piece = m_piece(step)
+    return [piece_large_enough(Q.K, piece), run_long_enough(pick(Q.trans_a, piece, Q.K)), pieces_differ(step, Q.M, Q.box_m)]
+
+
+def _right_pieces() -> list[Condition]:
+    """Condition 4 for pieces of B along K."""
+    piece = k_piece(step)
+    return [piece_large_enough(Q.N, piece), run_long_enough(pick(Q.trans_b, piece, Q.N)), pieces_differ(step, Q.K, Q.box_k)]
+
+
+# -- the operator's gate ----------------------------------------------------------------------------------------------------------
+
+
+def _fractals(m: Integer) -> Integer:
+    return align_up(m, 16)
+
+
+def operator_batch() -> Integer:
+    """Bytes of one batch as the operator counts them: extents rounded up to 16, the bias as n·4."""
+    m, n, k = _fractals(Q.M), _fractals(Q.N), _fractals(Q.K)
+    return (m * k + k * n) * Q.bytes + has_bias() * n * 4
+
+
+@predicate
+def more_batches_than_cores(B: Integer) -> Comparison:
+    """B = {B} is more than the cores"""
+    return B > CHIP.C
+
+
+@predicate
+def two_batches_fit_l1(batch: Int) -> Comparison:
+    """two batches of {batch} bytes, extents rounded up to 16, fit L1"""
+    return literal(batch) * 2 <= CHIP.l1
+
+
+@predicate
+def batch_fits_l0a() -> Comparison:
+    """one batch's A fits half of L0A, in bytes"""
+    return _fractals(Q.M) * _fractals(Q.K) * Q.bytes * 2 <= CHIP.l0a
+
+
+@predicate
+def batch_fits_l0b() -> Comparison:
+    """one batch's B fits half of L0B, in bytes"""
+    return _fractals(Q.K) * _fractals(Q.N) * Q.bytes * 2 <= CHIP.l0b
+
+
+@predicate
+def batch_fits_l0c() -> Comparison:
+    """one batch's C fits half of L0C, in bytes"""
+    return _fractals(Q.M) * _fractals(Q.N) * 8 <= CHIP.l0c
+
+
+@predicate
+def batch_fits_bias() -> Comparison:
+    """one batch's bias fits half of its table, in bytes"""
+    return has_bias() * _fractals(Q.N) * 8 <= CHIP.bias_table
+
+
+@predicate
+def waves_balanced(B: Integer, load: Int) -> Comparison:
+    """B/C over ⌈⌈B/i⌉/C⌉·i is at least 0.8, i = {load} being the batches in half of L1, as 5·B against 4·C·⌈⌈B/i⌉/C⌉·i"""
+    return B * 5 >= ceil_div(ceil_div(B, literal(load)), CHIP.C) * load * CHIP.C * 4
+
+
+def _operator_gate(name: str, more: Iterable[Condition]) -> Rule:
+    return rule(
+        name,
+        "the operator's gate of IterBatch",
+        stage="batch_enter",
+        reads=[the_batch(), the_chip(), read_as("operator")],
+        when=[
+            equal_batches(Q.batch_a, Q.batch_b, Q.equal),
+            bias_without_batch(Q.bias),
+            more_batches_than_cores(Q.B),
+            two_batches_fit_l1(operator_batch()),
+            *more,
+        ],
+        then=[iter_home(Q.p)],
+    )
+
+
+def _case(name: str, statement: str, when: Iterable[Condition], case: int, *, reads: Iterable[Term] = (), loads: Int = 1) -> Rule:
+    return rule(
+        name,
+        statement,
+        stage="batch_choose",
+        reads=[iter_home(Q.p), the_batch(), the_chip(), accumulators(c), *reads],
+        when=when,
+        then=[union(Result(Q.p), IterBatch(Q.p, case, step if reads and loads == 1 else 1, loads, c))],
+    )
+
+
+@family("iter_batch")
+def ITER_BATCH() -> Iterator[Rule]:
+    """C[u] = A[u] @ B[u] for each batch of the core's share: nothing read twice, nothing shared."""
+    yield rule(
+        "enter_iter_batch",
+        "entry conditions 1 and 2 of IterBatch",
+        stage="batch_enter",
+        reads=[the_batch(), the_chip(), read_as("analysis")],
+        when=[
+            equal_batches(Q.batch_a, Q.batch_b, Q.equal),
+            has_depth(Q.K),
+            batch_for_every_core(Q.B),
+            last_wave_busy(Q.B),
+        ],
+        then=[iter_home(Q.p)],
+    )
+    yield _operator_gate("enter_iter_batch_l0", [batch_fits_l0a(), batch_fits_l0b(), batch_fits_l0c(), batch_fits_bias()])
+    in_half = larger_of(CHIP.l1 // 2 // larger_of(operator_batch(), literal(1)), literal(1))
+    yield _operator_gate("enter_iter_batch_balanced", [waves_balanced(Q.B, in_half)])
+    one, two = literal(1), literal(2)
+    yield _case("iter_a", "(a) the one batch lies in L1 whole", [one_each(Q.B), batch_fits(one, one)], ONE_BATCH)
+    yield _case(
+        "iter_b",
+        "(b) batches lie in L1 in turn, two loads at a time",
+        [more_than_one_each(Q.B), few_loads(i), whole_loads(i, Q.B), batch_fits(two, i)],
+        PING_PONG,
+        reads=[double(i)],
+        loads=i,
+    )
+    for share, each, tag, left, right in (
+        (one, one_each, "c", ONE_LEFT, ONE_RIGHT),
+        (two, more_than_one_each, "d", PING_LEFT, PING_RIGHT),
+    ):
+        too_large = [each(Q.B), batch_does_not_fit(share), cuts(step)]
+        yield _case(
+            f"iter_{tag}_left",
+            f"({tag}) A lies in L1 whole, B comes in Step pieces of K",
+            [*too_large, left_whole_fits(step, share), *_right_pieces()],
+            left,
+            reads=[count(step)],
+        )
+        yield _case(
+            f"iter_{tag}_right",
+            f"({tag}) B lies in L1 whole, A comes in Step pieces of M",
+            [*too_large, right_whole_fits(step, share), *_left_pieces()],
+            right,
+            reads=[count(step)],
+        )
+    piece = k_piece(step)
+    yield _case(
+        "iter_e",
+        "(e) A and B come in Step pieces of K each",
+        [
+            cuts(step),
+            both_cut_fit(step),
+            piece_large_enough(Q.M, piece),
+            run_long_enough(pick(Q.trans_a, Q.M, piece)),
+            *_right_pieces(),
+        ],
+        BOTH_CUT,
+        reads=[count(step)],
+    )

@@ -1,0 +1,168 @@
+"""To matmul: a product in which one side has no batch is a plain matmul (specification 3, "可转 Matmul 分支").
+
+    [B, M, K] @ [1, K, N]  =  [B·M, K] @ [K, N]                                    the fold is a view
+    [1, M, K] @ [B, K, N]  =  [M, K] @ [K, B·N], laid out anew before and after    a copy of B, a scatter of C
+                           =  every core keeps A, and takes its share of B          no copy at all
+                           =  [B, M, K] @ [B, K, N] with A repeated by addressing   whatever branch suits that
+
+What the reduced problem becomes is the business of the other families, in the same e-graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from egraph_rules.batch.conditions import (
+    a_bytes,
+    bias_fits,
+    block_fits_l0a,
+    block_fits_l0b,
+    block_fits_l0c,
+    boxed_k,
+    boxed_m,
+    boxed_n,
+    has_depth,
+)
+from egraph_rules.batch.language import (
+    ALIGNED,
+    BROADCAST,
+    CHIP,
+    FOLDED,
+    GIVEN,
+    NO_BIAS,
+    RELAID,
+    HoldA,
+    Q,
+    Reduced,
+    Result,
+    accumulators,
+    batch,
+    read_as,
+    the_batch,
+    the_chip,
+    tile,
+)
+from egraph_rules.batch.asw_basic import in_boxes, no_larger_than
+from egraph_rules.expr import Comparison, Integer, predicate
+from egraph_rules.rule import Action, Rule, family, rule, union, variables
+
+m, n, c = variables("m n c")
+
+
+@predicate
+def right_without_batch(batch_b: Integer) -> Comparison:
+    """BatchB = {batch_b} is 1"""
+    return batch_b.equals(1)
+
+
+@predicate
+def left_without_batch(batch_a: Integer) -> Comparison:
+    """BatchA = {batch_a} is 1"""
+    return batch_a.equals(1)
+
+
+@predicate
+def several_batches(B: Integer) -> Comparison:
+    """B = {B} is more than 1"""
+    return B >= 2
+
+
+@predicate
+def rows_follow_batches(trans_a: Integer, B: Integer) -> Comparison:
+    """A's rows follow one another across batches: it is not stored transposed ({trans_a}), or B = {B} is 1"""
+    return trans_a * (B - 1) < 1
+
+
+@predicate
+def left_with_batch(batch_a: Integer) -> Comparison:
+    """BatchA = {batch_a} is more than 1"""
+    return batch_a >= 2
+
+
+@predicate
+def left_not_transposed(trans_a: Integer) -> Comparison:
+    """A is not stored transposed ({trans_a})"""
+    return trans_a.equals(0)
+
+
+@predicate
+def bias_follows_columns(bias: Integer, B: Integer) -> Comparison:
+    """one bias row serves all folded rows: the bias has no batch (0 none, 1 shared, 2 batched; {bias}), or B = {B} is 1"""
+    return (bias // 2) * (B - 1) < 1
+
+
+@predicate
+def held_a_fits(n: Integer) -> Comparison:
+    """MK·dtype, boxed, with two of the thinnest panels of {n} columns of B beside it fits L1"""
+    return a_bytes(boxed_m(), boxed_k()) + a_bytes(n, Q.box_k) * 2 + (Q.bias + 1) // 2 * n * 8 <= CHIP.l1
+
+
+def _reduced(role: int, **changed: Integer | int) -> tuple[Action, ...]:
+    """Assert the reduced problem, and that its result is the given problem's."""
+    p = Q.p + role
+    columns = {name: getattr(Q, name) for name, _ in batch.columns} | {"p": p, "role": role} | changed
+    return (batch(*columns.values()), union(Result(Q.p), Reduced(Q.p, role, Result(p))))
+
+
+@family("to_matmul")
+def TO_MATMUL() -> Iterator[Rule]:
+    """[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N]: a side without a batch makes a plain matmul."""
+    folded = dict(B=1, M=Q.B * Q.M, batch_a=1, batch_b=1, equal=1)
+    may_fold = [has_depth(Q.K), right_without_batch(Q.batch_b), rows_follow_batches(Q.trans_a, Q.B)]
+    operator = [right_without_batch(Q.batch_b), left_with_batch(Q.batch_a), left_not_transposed(Q.trans_a)]
+    for name, gate in (("analysis", may_fold), ("operator", operator)):
+        yield rule(
+            f"fold_rows_{name}",
+            "[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N]",
+            stage="batch_reduce",
+            reads=[the_batch(role=GIVEN), read_as(name)],
+            when=[*gate, bias_follows_columns(Q.bias, Q.B)],
+            then=_reduced(FOLDED, **folded),
+        )
+        yield rule(
+            f"fold_batches_{name}",
+            "[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N], row blocks ending where batches end",
+            stage="batch_reduce",
+            reads=[the_batch(role=GIVEN), read_as(name)],
+            when=[*gate, several_batches(Q.B)],
+            then=_reduced(ALIGNED),
+        )
+    left = [has_depth(Q.K), left_without_batch(Q.batch_a), several_batches(Q.B)]
+    for name, rows, more, tiles in (
+        ("hold_a_whole", boxed_m(), [], [tile(n)]),
+        ("hold_a_rows", m, [no_larger_than(m, boxed_m()), in_boxes(m, Q.box_m)], [tile(m), tile(n)]),
+    ):
+        yield rule(
+            name,
+            "C[u] = ⋃ A[0] @ B[u][:, j], A staying in L1",
+            stage="batch_choose",
+            reads=[the_batch(role=GIVEN), the_chip(), read_as("analysis"), *tiles, accumulators(c)],
+            when=[
+                *left,
+                held_a_fits(n),
+                *more,
+                no_larger_than(n, boxed_n()),
+                in_boxes(n, Q.box_n),
+                block_fits_l0a(rows),
+                block_fits_l0b(n),
+                block_fits_l0c(rows, n, c),
+                bias_fits(n),
+            ],
+            then=[union(Result(Q.p), HoldA(Q.p, rows, n, c))],
+        )
+    yield rule(
+        "fold_columns",
+        "[1, M, K] @ [B, K, N] = [M, K] @ [K, B·N], laid out anew",
+        stage="batch_reduce",
+        reads=[the_batch(role=GIVEN), read_as("analysis")],
+        when=left,
+        then=_reduced(RELAID, B=1, N=Q.B * Q.N, batch_a=1, batch_b=1, equal=1, bias=NO_BIAS),
+    )
+    yield rule(
+        "broadcast_a",
+        "[1, M, K] @ [B, K, N] = [B, M, K] @ [B, K, N], A repeated by addressing",
+        stage="batch_reduce",
+        reads=[the_batch(role=GIVEN), read_as("analysis")],
+        when=left,
+        then=_reduced(BROADCAST, equal=1),
+    )
