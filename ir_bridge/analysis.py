@@ -32,6 +32,7 @@ from ir_bridge.ir.nodes import (
     Var,
     Yield,
 )
+from ir_bridge.ir.ops_registry import lookup
 from ir_bridge.ir.ops_types import type_of
 from ir_bridge.ir.types import ScalarType
 
@@ -276,3 +277,60 @@ def _arithmetic(e: Expr) -> bool:
         return _arithmetic(e.operand)
     builtin = isinstance(e, Call) and "." not in e.op and isinstance(type_of(e), ScalarType)
     return builtin and all(_arithmetic(a) for a in e.args)  # type: ignore[union-attr]
+
+
+# -- which values are states of one memory -----------------------------------------------------------------------------
+
+
+def memory_of(value: Var, facts: Facts) -> Var | None:
+    """The value that first stood for the memory ``value`` lies in: stores, updates in place, views and loops are followed back.
+
+    Different parameters are different memories. None when it cannot be told (results of opaque calls, arms that differ).
+    """
+    while True:
+        found = facts.definitions.get(value)
+        if found is None or found.origin is Origin.PARAM:
+            return value
+        if found.origin is Origin.BRANCH_RESULT:
+            return _memory_of_arms(value, found.stmt, facts)
+        before = _state_before(value, found)
+        if before is value or not isinstance(before, Var):
+            return before
+        value = before
+
+
+def may_share_memory(a: Var, b: Var, facts: Facts) -> bool:
+    """Could the two values be states of one memory?"""
+    one, other = memory_of(a, facts), memory_of(b, facts)
+    return one is None or other is None or one is other
+
+
+def _state_before(value: Var, found: Definition) -> Var | None:
+    """The value whose memory ``value`` continues: itself where it is new, None where that is not known."""
+    stmt = found.stmt
+    if isinstance(stmt, For):
+        values = stmt.carried if found.origin is Origin.CARRIED else stmt.results
+        return _var_or_none(stmt.inits[values.index(value)]) if value in values else value
+    if not isinstance(stmt, Assign) or not isinstance(stmt.value, Call):
+        return None
+    op = lookup(stmt.value.op)
+    if op is None:
+        return None
+    effects = op.effects
+    operand = effects.in_place if effects.in_place is not None else effects.view
+    if operand is None and effects.writes:
+        operand = effects.writes[0]
+    return value if operand is None else _var_or_none(stmt.value.args[operand])
+
+
+def _memory_of_arms(value: Var, stmt: Stmt | None, facts: Facts) -> Var | None:
+    assert isinstance(stmt, If)
+    i = stmt.results.index(value)
+    ends = [block[-1] for block in (stmt.then, stmt.orelse or ()) if block]
+    handed_on = [_var_or_none(end.values[i]) for end in ends if isinstance(end, Yield)]
+    memories = [memory_of(v, facts) if v is not None else None for v in handed_on]
+    return memories[0] if len(memories) == 2 and memories[0] is memories[1] else None
+
+
+def _var_or_none(e: Expr) -> Var | None:
+    return e if isinstance(e, Var) else None

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cost.physical import box
-from ir_bridge.analysis import Facts, Site, is_scalar_arithmetic
+from ir_bridge.analysis import Facts, Site, is_scalar_arithmetic, may_share_memory
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Stmt, Var, Yield
 from ir_bridge.ir.ops_types import type_of
@@ -91,7 +91,12 @@ def split_k_chains(facts: Facts) -> Iterator[SplitKChain | ChainRefusal]:
             s = statements[i]
             if type(s) is For and s.kind is LoopKind.PIPELINE and len(s.carried) == 1:
                 chain = chain_parts(statements[i - 1], s, statements[i + 1], site, i - 1)
-                if chain is not None and _links_used_once(chain, facts) and _covers_panels(chain):
+                if (
+                    chain is not None
+                    and _links_used_once(chain, facts)
+                    and _covers_panels(chain)
+                    and _reads_elsewhere(chain, facts)
+                ):
                     reason = not_first_block(chain.cond, s)
                     yield chain if reason is None else ChainRefusal(chain, reason)
 
@@ -99,6 +104,13 @@ def split_k_chains(facts: Facts) -> Iterator[SplitKChain | ChainRefusal]:
 def _links_used_once(chain: SplitKChain, facts: Facts) -> bool:
     links = (chain.create.targets[0], chain.loop.carried[0], chain.loop.results[0])
     return all(len(facts.uses_of(v)) == 1 for v in links)
+
+
+def _reads_elsewhere(chain: SplitKChain, facts: Facts) -> bool:
+    """Nothing the loop loads is written by the store, which a later window would then read changed."""
+    written = _call(chain.store).args[2]
+    sources = [_call(load).args[0] for load in (chain.left, chain.right)]
+    return isinstance(written, Var) and not any(isinstance(v, Var) and may_share_memory(v, written, facts) for v in sources)
 
 
 def _covers_panels(chain: SplitKChain) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from ir_bridge.analysis import facts_of
 from ir_bridge.ir import ops
 from ir_bridge.ir.interpreter import execute
 from ir_bridge.ir.interpreter_inputs import random_inputs
-from ir_bridge.ir.nodes import Assign, Call, For, LoopKind, Program, Var, walk
+from ir_bridge.ir.nodes import Assign, Call, For, LoopKind, Program, Var, blocks_of, walk
 from ir_bridge.ir.parser import parse
 from ir_bridge.ir.types import Space, TileType
 from ir_bridge.lift import lift
 from ir_bridge.lift.emit import LiftError
+from ir_bridge.lift.rename import renamed_stmt, with_blocks
 from ir_bridge.split_k_chain import SplitKChain, split_k_chains
 
 DATA = Path(__file__).parent / "data"
@@ -550,6 +552,34 @@ def test_products_inside_loops_and_branches() -> None:
     after = lift(before, Plan(plans))
     assert "cast" not in outline(after)
     check_same_results(before, after)
+
+
+def test_renaming_reaches_every_kind_of_statement() -> None:
+    text = program(
+        ["x: pl.Scalar[pl.INDEX]", "y: pl.Scalar[pl.INDEX]", "a: pl.InOut[pl.Tensor[[16, 16], pl.FP32]]"],
+        "pl.Scalar[pl.INDEX]",
+        [
+            "k = x * 2 + -x",
+            "z = pl.min(x, y)",
+            "pl.tensor.write(a, [x, 0], 1.0)",
+            "for i in pl.range(x, x + 8, x):\n    if x == i:\n        pl.tensor.write(a, [i, x], 2.0)",
+            "for j, (s,) in pl.pipeline(0, 4, 1, stage=2, init_values=(x,)):\n    s_r = pl.yield_(x)",
+            "w = y + 1",
+            "return x",
+        ],
+    )
+    f = parse(text).functions[0]
+    facts = facts_of(f)
+    x, y = (p.var for p in f.params[:2])
+
+    def rename(block: Any) -> Any:
+        return tuple([with_blocks(t, tuple([rename(b) for b in blocks_of(t)])) for t in (renamed_stmt(s, {x: y}) for s in block)])
+
+    after = facts_of(replace(f, body=rename(f.body)))
+    assert len(facts.uses_of(x)) == 12
+    assert after.uses_of(x) == ()
+    assert len(after.uses_of(y)) == len(facts.uses_of(x)) + len(facts.uses_of(y))
+    assert renamed_stmt(f.body[5], {x: y}) is f.body[5]
 
 
 def test_planned_pipelines_get_both_attributes() -> None:

@@ -7,7 +7,7 @@ from textwrap import dedent, indent
 import pytest
 
 from cost.hardware import get_target
-from ir_bridge.analysis import INSIDE, Facts, Origin, facts_of
+from ir_bridge.analysis import INSIDE, Facts, Origin, facts_of, may_share_memory, memory_of
 from ir_bridge.drained_pipeline import DrainedPipeline, Refused, over_capacity, plan_drained_pipelines, read_pipeline, slot_bytes
 from ir_bridge.ir.nodes import Call, For, Var, walk
 from ir_bridge.ir.parser import parse
@@ -100,11 +100,42 @@ def test_sites_cover_every_statement_once() -> None:
     assert {id(s) for s in listed} == {id(s) for s in walk(f.function.body)}
 
 
+def test_states_of_one_memory_are_traced_back() -> None:
+    f = facts(
+        FACTS_PARAMS,
+        f"""\
+        l = pl.tile.load(a, [0, 0], [16, 64], {MAT})
+        r = pl.tile.load(b, [0, 0], [64, 32], {MAT})
+        c = pl.tile.matmul(l, r)
+        out_1 = pl.tile.store(c, [0, 0], out)
+        for i, (o,) in pl.range(0, 4, 1, init_values=(out_1,)):
+            if flag:
+                x = pl.tile.store(c, [0, 0], o)
+                phi = pl.yield_(x)
+            else:
+                phi = pl.yield_(o)
+            o_r = pl.yield_(phi)
+        c2 = pl.tile.matmul_acc(c, l, r)
+        v = pl.tile.set_validshape(c2, 16, 16)
+        m = pl.tile.mystery(v)
+        return o_r
+        """,
+    )
+    traced = {}
+    for name in ("a", "o_r", "phi", "out_1", "c2", "v", "l", "m"):
+        memory = memory_of(value(f, name), f)
+        traced[name] = memory.name if memory is not None else None
+    assert traced == {"a": "a", "o_r": "out", "phi": "out", "out_1": "out", "c2": "c", "v": "c", "l": "l", "m": None}
+    assert may_share_memory(value(f, "o_r"), value(f, "out"), f)
+    assert not may_share_memory(value(f, "o_r"), value(f, "a"), f)
+    assert may_share_memory(value(f, "m"), value(f, "a"), f)
+
+
 # -- split-K chains --------------------------------------------------------------------------------------------------------
 
 CHAIN_PARAMS = (
     "a: pl.Tensor[[272, 256], pl.INT8], b: pl.Tensor[[256, 144], pl.INT8], out: pl.Out[pl.Tensor[[272, 144], pl.INT32]], "
-    "flag: pl.Scalar[pl.BOOL]"
+    "flag: pl.Scalar[pl.BOOL], d: pl.InOut[pl.Tensor[[272, 256], pl.INT8]]"
 )
 PREDICATED = f"""\
 acc = pl.tile.create([272, 144], dtype=pl.INT32, {ACC})
@@ -220,6 +251,15 @@ def test_what_is_no_chain_is_passed_over(old: str, new: str) -> None:
     if "a_m" in new:
         body = f"a_m = pl.tile.load(a, [0, 0], [272, 128], {MAT})\nb_m = pl.tile.load(b, [0, 0], [128, 144], {MAT})\n{body}"
     assert chains(body) == []
+
+
+def test_a_chain_must_not_store_into_what_it_loads() -> None:
+    """Its windows are stored one by one: a later one would load what an earlier one wrote."""
+    body = replaced(PREDICATED, "[0, 0], out)", "[0, 0], d)")
+    assert len(chains(body)) == 1
+    assert chains(replaced(body, "pl.tile.load(b, [k0", "pl.tile.load(d, [k0")) == []
+    before = f"z = pl.tile.load(b, [0, 0], [16, 16], {MAT})\nd_1 = pl.tile.store(z, [0, 0], d)\n"
+    assert chains(before + replaced(body, "pl.tile.load(b, [k0", "pl.tile.load(d_1, [k0")) == []
 
 
 def test_operands_must_differ() -> None:

@@ -46,8 +46,8 @@ def reduce_k(e: Emitter, p: Product, w: Window, k: int, name: str, into: Var | N
         target = into if i + 1 == full and not tail else None
         if acc is None:
             acc = e.matmul(f"{name}_c", a, b, bias, target)
-        else:
-            acc = e.accumulate(f"{name}_c", acc, a, b, p.cond if i == 0 else None, target)
+            continue
+        acc = e.accumulate(f"{name}_c", acc, a, b, p.cond, target)
     assert acc is not None
     if straight < full:
         acc = _loop(e, p, w, name, acc, (straight * k, full * k, k), None if tail else into)
