@@ -1,17 +1,17 @@
 """Value flow of one function: which tensor values become tiles, and which global tensors each of the others may be.
 
-A value that is computed becomes a tile; a handle that is passed on through writes stays global memory (specification 2, "value-flow
-analysis"). Both facts run along the same edges: from a target to its next state, from an initial value or a yield to the carried
-value and the loop's result, from the arms of a branch to its result.
+A value that is computed becomes a tile; a handle that is passed on through writes stays global memory (specification 2,
+"value-flow analysis"). Both facts run along the same edges: from a target to its next state, from an initial value or a yield to
+the carried value and the loop's result, from the arms of a branch to its result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ir_bridge.convert.registry import conversion_of
-from ir_bridge.ir.nodes import Assign, Block, Call, Expr, For, Function, If, Scope, Stmt, Var, Yield
+from ir_bridge.ir.nodes import Assign, Block, Call, Expr, For, Function, If, Stmt, Var, Yield, walk
 from ir_bridge.ir.types import TensorType
 
 _NONE: frozenset[Var] = frozenset()
@@ -22,8 +22,8 @@ STATES = frozenset({"tensor.assemble", "tile.store"})
 
 @dataclass(slots=True)
 class Flow:
-    """``tiles``: tensor values that become tiles. ``roots``: for each other tensor value, the parameters (or promoted allocations)
-    whose memory it may be. ``sources``: the values each value may be a state of. ``uses``: how often each value is used."""
+    """``tiles``: tensor values that become tiles. ``roots``: for each other tensor value, the parameters (or promoted
+    allocations) whose memory it may be. ``sources``: the values each value may be a state of."""
 
     tiles: set[Var] = field(default_factory=set)
     roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
@@ -42,22 +42,11 @@ def flow_of(f: Function, promoted: Iterable[Var] = ()) -> Flow:
     flow = Flow()
     seeds: list[Var] = []
     stay = set(promoted)
-    for s, block in _statements(f.body):
-        _collect(flow, s, block, seeds, stay)
+    for s in walk(f.body):
+        _collect(flow, s, seeds, stay)
     _spread_tiles(flow, seeds)
-    _spread_roots(flow, [p.var for p in f.params if isinstance(p.var.type, TensorType)] + [v for v in stay])
+    _spread_roots(flow, [p.var for p in f.params if isinstance(p.var.type, TensorType)] + list(stay))
     return flow
-
-
-def _statements(block: Block) -> Iterator[tuple[Stmt, Block]]:
-    for s in block:
-        yield s, block
-        if isinstance(s, (For, Scope)):
-            yield from _statements(s.body)
-        elif isinstance(s, If):
-            yield from _statements(s.then)
-            if s.orelse is not None:
-                yield from _statements(s.orelse)
 
 
 def yielded(block: Block) -> tuple[Expr, ...]:
@@ -71,7 +60,7 @@ def _link(flow: Flow, target: Var, source: Expr) -> None:
         flow.sources.setdefault(target, []).append(source)
 
 
-def _collect(flow: Flow, s: Stmt, block: Block, seeds: list[Var], stay: set[Var]) -> None:
+def _collect(flow: Flow, s: Stmt, seeds: list[Var], stay: set[Var]) -> None:
     if isinstance(s, Assign):
         _collect_assign(flow, s, seeds, stay)
     elif isinstance(s, For):

@@ -15,14 +15,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ir_bridge.convert.spaces import OperandSpace, RegistryError
-from ir_bridge.ir.nodes import Assign, Call, Expr
+from ir_bridge.ir.nodes import Call, Expr, Loc, Var
 from ir_bridge.ir.ops import lookup
 
 if TYPE_CHECKING:
     from ir_bridge.convert.body import BodyConverter
 
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One statement being converted: the call as written, its operands as brought, the value it defines, a name for it."""
+
+    call: Call
+    args: tuple[Expr, ...]
+    target: Var | None
+    name: str
+    loc: Loc
+
+
 #: Emits the tile statements of one tensor statement; returns the value that stands for its result (None: it has none).
-Rule = Callable[["BodyConverter", Assign, Call], "Expr | None"]
+Rule = Callable[["BodyConverter", Site], "Expr | None"]
 
 
 @dataclass(frozen=True, slots=True)

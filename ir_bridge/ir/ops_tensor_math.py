@@ -46,7 +46,7 @@ def _same_elements(op: str, a: TensorType, b: TensorType) -> None:
         raise OpError(f"{op}: operands hold {a.dtype.name} and {b.dtype.name}; cast one of them")
 
 
-# -- products ----------------------------------------------------------------------------------------------------------------
+# -- products ----------------------------------------------------------------------------------------------------------
 
 
 def product_dtype(operand: DType, out: DType | None) -> DType:
@@ -100,7 +100,7 @@ def _matmul_acc(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     return (acc,)
 
 
-# -- elementwise, reductions ---------------------------------------------------------------------------------------------------
+# -- elementwise, reductions -------------------------------------------------------------------------------------------
 
 
 def _binary(op: str) -> TypeRule:
@@ -177,7 +177,7 @@ def _sel(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     return _binary("tensor.sel")(args[1:3], kw)
 
 
-# -- scatter and gather --------------------------------------------------------------------------------------------------------
+# -- scatter and gather ------------------------------------------------------------------------------------------------
 
 
 def _scatter_update(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
@@ -244,7 +244,7 @@ def check_gather_row(op: str, args: tuple[Expr, ...], kw: Kwargs) -> None:
         raise OpError(f"{op}: valid_shape {show(extents)} does not lie in shapes {show(shapes)}")
 
 
-# -- the boundary of a vector split ----------------------------------------------------------------------------------------------
+# -- the boundary of a vector split ------------------------------------------------------------------------------------
 
 
 def split_shape(op: str, shape: tuple[Dim, ...], kw: Kwargs, factor: tuple[int, int]) -> tuple[Dim, ...]:
@@ -277,7 +277,7 @@ def _split(op: str, factor: tuple[int, int]) -> TypeRule:
     return rule
 
 
-# -- the table ----------------------------------------------------------------------------------------------------
+# -- the table ---------------------------------------------------------------------------------------------------------
 
 
 def _math(

@@ -97,7 +97,7 @@ for _axis in ("row", "col"):
         define(f"tensor.{_axis}_expand{_name}", _like_tile(f"{_axis}_expand{_name}"))
 
 
-# -- products ----------------------------------------------------------------------------------------------------------------
+# -- products ----------------------------------------------------------------------------------------------------------
 
 
 def _transposed(tile: Tile, on: bool) -> Tile:
@@ -162,7 +162,7 @@ def matmul_acc(args: Args, kw: Kw) -> Tile:
     return Tile(data, acc.valid, acc.dtype)
 
 
-# -- memory and views ------------------------------------------------------------------------------------------------------------
+# -- memory and views --------------------------------------------------------------------------------------------------
 
 
 @meaning("tensor.create_l1")
@@ -229,7 +229,7 @@ def transpose(args: Args, kw: Kw) -> Tile:
 define("tensor.cast", _like_tile("cast"))
 
 
-# -- comparison and selection --------------------------------------------------------------------------------------------------
+# -- comparison and selection ------------------------------------------------------------------------------------------
 
 
 @meaning("tensor.cmp")
@@ -258,7 +258,7 @@ def sel(args: Args, kw: Kw) -> Tile:
     return tile_from(chosen.astype(a.data.dtype), a.dtype, a.data.shape)
 
 
-# -- scatter and gather ----------------------------------------------------------------------------------------------------------
+# -- scatter and gather ------------------------------------------------------------------------------------------------
 
 
 @meaning("tensor.scatter_update")
@@ -330,7 +330,7 @@ def gather_row(args: Args, kw: Kw) -> Tile:
     return Tile(data, acc.valid, acc.dtype)
 
 
-# -- the boundary of a vector split ----------------------------------------------------------------------------------------
+# -- the boundary of a vector split ------------------------------------------------------------------------------------
 
 
 def shard(value: Any, lane: int, split: int) -> Tile:

@@ -1,0 +1,475 @@
+"""Phase 1: the body of one InCore, AIC or AIV function, statement by statement (specification 2, phase 1, steps 2 and 3).
+
+The converter keeps an environment from tensor values to the tiles they have become. Values that stay global memory keep their
+names; so do scalars. Loads come into being where an operand is brought to its consumer: once at the function's entry for
+parameters that are never written, else at the statement, so that no load crosses a write, a branch or a loop iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ir_bridge.convert.carries import Carry, agreed, narrowed_seed
+from ir_bridge.convert.demands import Box, Demands, box_of
+from ir_bridge.convert.errors import ConvertError, refuse
+from ir_bridge.convert.flow import Flow, yielded
+from ir_bridge.convert.registry import Conversion, Input, Site, conversion_of
+from ir_bridge.ir.nodes import (
+    NOWHERE,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Const,
+    Expr,
+    For,
+    Function,
+    If,
+    ListExpr,
+    Loc,
+    Return,
+    Scope,
+    Stmt,
+    Unary,
+    Var,
+    Yield,
+    defined,
+    walk,
+)
+from ir_bridge.ir.ops import OpError, lookup, make, result_types, type_of
+from ir_bridge.ir.types import Dim, Space, TensorType, TileType
+
+#: Spaces a Vec consumer reads from as conversion leaves it; a product crosses over when spaces are inferred.
+_VECTOR = (Space.VEC, Space.ACC)
+
+
+class BodyConverter:
+    """Converts one function body; :meth:`convert` returns the new statements, without loads at the entry and stores at the exit."""
+
+    def __init__(
+        self,
+        function: Function,
+        flow: Flow,
+        demands: Demands,
+        shared: frozenset[Var],
+        cache: Mapping[Var, Expr],
+        promoted: frozenset[Var],
+    ) -> None:
+        self.function = function
+        self.flow = flow
+        self.demands = demands
+        self.shared = shared
+        self.cache = cache
+        self.promoted = promoted
+        self.env: dict[Var, Var] = {}
+        self.copies: dict[tuple[Var, Space], Var] = {}
+        self.entry: dict[tuple[Var, Space], Assign] = {}
+        self.made: dict[Var, Call] = {}
+        self.phis: dict[Var, tuple[Expr, ...]] = {}
+        self.out: list[Stmt] = []
+        self.loc: Loc = NOWHERE
+
+    # -- emitting ----------------------------------------------------------------------------------------------------------
+
+    def emit(self, op: str, *args: object, name: str, **kwargs: object) -> Var:
+        """Append ``name = op(args)`` and return the value; its type is what the op table infers."""
+        call = make(op, *args, **kwargs)
+        try:
+            (t,) = result_types(call.op, call.args, call.kwargs)
+        except OpError as error:
+            raise refuse(self.function.name, str(error), f"{name} can't be made", self.loc) from error
+        return self.assign(Var(name, t), call)
+
+    def assign(self, v: Var, call: Call) -> Var:
+        self.made[v] = call
+        self.out.append(Assign((v,), call, self.loc))
+        return v
+
+    def effect(self, op: str, *args: object, **kwargs: object) -> None:
+        """Append a call for its effect."""
+        self.out.append(Assign((), make(op, *args, **kwargs), self.loc))
+
+    def refusal(self, what: str, repair: str) -> ConvertError:
+        return refuse(self.function.name, what, repair, self.loc)
+
+    # -- bringing operands -----------------------------------------------------------------------------------------------------
+
+    def tile(
+        self,
+        e: Expr,
+        space: Space = Space.VEC,
+        box: Box | None = None,
+        allowed: tuple[Space, ...] | None = None,
+        share: bool = True,
+    ) -> Var:
+        """``e`` as a tile in ``space`` (or where it is, when that is one of ``allowed``).
+
+        What is in global memory is loaded: at the function's entry for a parameter that is never written, unless ``share`` is
+        False, else here. ``box`` rounds up the physical size of a load made here.
+        """
+        if type(e) is not Var:
+            raise self.refusal(f"{e} is no tensor", "write the tensor's name")
+        have = self.env.get(e)
+        if have is None:
+            if isinstance(e.type, TileType):
+                have = e
+            else:
+                return self._from_memory(e, space, box, share)
+        allowed = allowed or (_VECTOR if space is Space.VEC else (space,))
+        if not isinstance(have.type, TileType) or have.type.space in allowed or have.type.space is None:
+            return have
+        copy = self.copies.get((e, space))
+        return copy if copy is not None else self.move(have, space)
+
+    def move(self, tile: Var, space: Space) -> Var:
+        return self.emit("tile.move", tile, target_memory=space, name=f"{tile.name}_{space.value.lower()}")
+
+    def _from_memory(self, e: Var, space: Space, box: Box | None, share: bool) -> Var:
+        if not isinstance(e.type, TensorType):
+            raise self.refusal(f"{e.name} has no tensor type", "annotate it with pl.Tensor[[...], pl.DTYPE]")
+        if share and e in self.shared:
+            return self._at_entry(e, space)
+        return self.load(e, [0] * len(e.type.shape), e.type.shape, e.type.shape, space, box, f"{e.name}_{space.value.lower()}")
+
+    def _at_entry(self, e: Var, space: Space) -> Var:
+        found = self.entry.get((e, space))
+        if found is None:
+            shape = e.type.shape  # type: ignore[union-attr]
+            box = self.demands.box(e, space)
+            name = f"{e.name}_tile" if space is Space.VEC else f"{e.name}_{space.value.lower()}"
+            outer, self.out = self.out, []
+            self.load(e, [0] * len(shape), shape, shape, space, box, name)
+            found = self.out[0]  # type: ignore[assignment]
+            assert isinstance(found, Assign)
+            self.entry[e, space] = found
+            self.out = outer
+        return found.target
+
+    def load(
+        self,
+        source: Expr,
+        offsets: Iterable[object],
+        shape: tuple[Dim, ...],
+        valid: tuple[Dim, ...],
+        space: Space,
+        box: Box | None,
+        name: str,
+    ) -> Var:
+        """Load a window of global memory; with ``box`` the physical size of one axis is rounded up, its valid part is not."""
+        physical = boxed(shape, box) if box is not None else shape
+        kwargs: dict[str, object] = {"target_memory": space}
+        policy = self.cache.get(source) if type(source) is Var else None
+        if policy is not None:
+            kwargs["cache"] = policy
+        return self.emit("tile.load", source, list(offsets), list(physical), list(valid), name=name, **kwargs)
+
+    def _operand(self, e: Expr, index: int, s: Assign, call: Call, c: Conversion) -> Expr:
+        if index in c.memory or (c.view and index == 0):
+            return self.memory(e)
+        if type(e) is not Var or not isinstance(e.type, (TensorType, TileType)):
+            return self.scalar(e)
+        i = c.input_at(index)
+        if i is None:
+            return self.tile(e)
+        return self._input(e, s, call, c, i)
+
+    def _input(self, e: Var, s: Assign, call: Call, c: Conversion, i: Input) -> Expr:
+        landing = i.demand.landing
+        if landing is None:
+            return self.memory(e)
+        return self.tile(e, landing, box_of(self.demands, s, call, c, i), i.demand.allowed, share=False)
+
+    def memory(self, e: Expr) -> Expr:
+        """``e`` as it now stands: the tile it has become, or the global memory it still is."""
+        return self.env.get(e, e) if type(e) is Var else self.scalar(e)
+
+    def scalar(self, e: Expr) -> Expr:
+        """A scalar expression, with element reads and sizes of what has become a tile rewritten."""
+        if isinstance(e, Call):
+            c = conversion_of(e.op)
+            if c is not None and c.stays:
+                value = c.rule(self, Site(e, tuple([self.memory(a) for a in e.args]), None, "", self.loc))
+                return value if value is not None else e
+            args = tuple([self.scalar(a) for a in e.args])
+            return e if args == e.args else Call(e.op, args, e.kwargs, e.attrs)
+        if isinstance(e, Binary):
+            left, right = self.scalar(e.left), self.scalar(e.right)
+            return e if left is e.left and right is e.right else Binary(e.op, left, right)
+        if isinstance(e, Unary):
+            inner = self.scalar(e.operand)
+            return e if inner is e.operand else Unary(e.op, inner)
+        if isinstance(e, ListExpr):
+            items = tuple([self.scalar(i) for i in e.items])
+            return e if items == e.items else ListExpr(items, e.is_tuple)
+        return e
+
+    # -- statements ----------------------------------------------------------------------------------------------------------------
+
+    def convert(self) -> list[Stmt]:
+        """The converted statements, up to the function's return (which the exit is made of)."""
+        body = self.function.body
+        return self.block(body[:-1] if body and isinstance(body[-1], Return) else body)
+
+    def block(self, block: Block) -> list[Stmt]:
+        """Convert a block on its own; a yield at its end is left to the caller."""
+        outer, self.out = self.out, []
+        for s in block:
+            self.statement(s)
+        mine, self.out = self.out, outer
+        return mine
+
+    def statement(self, s: Stmt) -> None:
+        if isinstance(s, Assign):
+            self.loc = s.loc
+            self._assign(s)
+        elif isinstance(s, For):
+            self._loop(s)
+        elif isinstance(s, If):
+            self._branch(s)
+        elif isinstance(s, Scope):
+            self.out.append(Scope(self.scalar(s.header), tuple(self.block(s.body)), s.name, s.loc))
+        elif not isinstance(s, (Yield, Return)):
+            self.out.append(s)
+        elif isinstance(s, Return):
+            raise refuse(self.function.name, "a return inside a block", "return once, at the end of the function", s.loc)
+
+    def _assign(self, s: Assign) -> None:
+        value = s.value
+        if type(value) is Var:
+            self._alias(s, value)
+            return
+        c = conversion_of(value.op) if isinstance(value, Call) else None
+        if c is None or not isinstance(value, Call):
+            self._carry_along(s)
+            return
+        target = s.targets[0] if len(s.targets) == 1 else None
+        if target is not None and target in self.promoted:
+            return
+        args = tuple([self._operand(a, i, s, value, c) for i, a in enumerate(value.args)])
+        name = f"{target.name}_tile" if target is not None else value.op
+        result = c.rule(self, Site(value, args, target, name, self.loc))
+        if target is not None and result is not None:
+            self._define(s, target, result)
+
+    def _define(self, s: Assign, target: Var, result: Expr) -> None:
+        if type(result) is Var:
+            if result is not target:
+                self.env[target] = result
+        else:
+            self.out.append(Assign((target,), result, s.loc))
+
+    def _alias(self, s: Assign, value: Var) -> None:
+        if value in self.env and s.targets:
+            self.env[s.target] = self.env[value]
+            for space in Space:
+                if (value, space) in self.copies:
+                    self.copies[s.target, space] = self.copies[value, space]
+        else:
+            self.out.append(s)
+
+    def _carry_along(self, s: Assign) -> None:
+        """A statement without conversion: kept; what it uses must not have become a tile."""
+        value = self.scalar(s.value)
+        if isinstance(s.value, Call):
+            for a in (*s.value.args, *(v for _, v in s.value.kwargs)):
+                if type(a) is Var and a in self.env:
+                    raise self.refusal(
+                        f"{s.value.op} takes {a.name}, which is computed on chip, and no conversion is registered for it",
+                        f"store {a.name} to a pl.Out parameter first, or use an operation that converts",
+                    )
+        self.out.append(s if value is s.value else Assign(s.targets, value, s.loc))
+
+    # -- loops and branches --------------------------------------------------------------------------------------------------------
+
+    def _initial(self, carried: Var, init: Expr) -> Expr:
+        """The first value of a carried tile, in the space its consumers want it in."""
+        spaces = self.demands.spaces(carried)
+        space = Space.VEC if Space.VEC in spaces or spaces[0] is Space.ACC else spaces[0]
+        return self.tile(init, space, self.demands.box(carried, space), tuple(Space) if self.computed(init) else None)
+
+    def computed(self, e: Expr) -> bool:
+        """Is ``e`` a tile that exists in one space only, and would have to be moved to be in another?"""
+        return type(e) is Var and e in self.env and (e, Space.VEC) not in self.copies
+
+    def is_packed(self, tile: Var) -> bool:
+        """Is the tile proven to lie row after row? Fresh results do, and what only narrows their valid region; a window, a view,
+        a parameter or a carried value may not."""
+        call = self.made.get(tile)
+        op = lookup(call.op) if call is not None else None
+        if call is None or op is None:
+            return False
+        if call.op == "tile.set_validshape":
+            return isinstance(call.args[0], Var) and self.is_packed(call.args[0])
+        return op.effects.view is None and op.effects.in_place is None
+
+    def _loop(self, s: For) -> None:
+        self.loc = s.loc
+        tiles = [c in self.flow.tiles for c in s.carried]
+        inits = [self._initial(c, i) if t else self.memory(i) for c, i, t in zip(s.carried, s.inits, tiles, strict=True)]
+        made = self._body(s, inits, tiles)
+        retry = self._better_inits(s, inits, made, tiles)
+        if retry is not None:
+            inits = retry
+            made = self._body(s, inits, tiles)
+        body, values, carried = made
+        results = tuple([Var(r.name, c.type) if t else r for r, c, t in zip(s.results, carried, tiles, strict=True)])
+        for c, r, new, t in zip(s.carried, s.results, results, tiles, strict=True):
+            if t:
+                self.env[r] = new
+                del self.env[c]
+        if s.results or any(isinstance(x, Yield) for x in s.body[-1:]):
+            body.append(Yield(tuple(values), s.body[-1].loc))
+        start, stop, step = self.scalar(s.start), self.scalar(s.stop), self.scalar(s.step)
+        cond = self.scalar(s.cond) if s.cond is not None else None
+        self.out.append(
+            For(
+                s.kind,
+                s.counter,
+                start,
+                stop,
+                step,
+                tuple(body),
+                tuple(carried),
+                tuple(inits),
+                results,
+                s.stage,
+                s.attrs,
+                s.options,
+                cond,
+                s.loc,
+            )
+        )
+
+    def _body(self, s: For, inits: list[Expr], tiles: list[bool]) -> tuple[list[Stmt], list[Expr], list[Var]]:
+        """(statements, yielded values, carried values) of a loop whose carried tiles have the types of ``inits``."""
+        carried = [Var(c.name, type_of(i)) if t else c for c, i, t in zip(s.carried, inits, tiles, strict=True)]
+        for c, new, t in zip(s.carried, carried, tiles, strict=True):
+            if t:
+                self.env[c] = new
+        outer, self.out = self.out, []
+        for inner in s.body:
+            self.statement(inner)
+        values: list[Expr] = []
+        for e, c, t in zip(yielded(s.body), carried, tiles, strict=True):
+            values.append(self._handed_on(e, c) if t else self.memory(e))
+        body, self.out = self.out, outer
+        return body, values, carried
+
+    def _handed_on(self, e: Expr, carried: Var) -> Expr:
+        """What a loop body yields for a carried tile: in the carried value's space, where it can get there."""
+        t = carried.type
+        assert isinstance(t, TileType) and t.space is not None
+        if t.space is Space.ACC or not isinstance(e, Var):
+            return self.memory(e)
+        if e in self.env and (e, t.space) not in self.copies:
+            tile = self.env[e]
+            space = getattr(tile.type, "space", None)
+            return tile if space is t.space else self.move(tile, t.space)
+        return self.tile(e, t.space, self.demands.box(e, t.space), (t.space,))
+
+    def _better_inits(
+        self, s: For, inits: list[Expr], made: tuple[list[Stmt], list[Expr], list[Var]], tiles: list[bool]
+    ) -> list[Expr] | None:
+        """Initial values that agree with what the body yields, where the given ones don't: moved out of Acc, or narrowed."""
+        better = list(inits)
+        local = _defined_in(s)
+        for n, (init, value, carried, t) in enumerate(zip(inits, made[1], made[2], tiles, strict=True)):
+            if not t or not isinstance(carried.type, TileType) or not isinstance(init, Var):
+                continue
+            space = getattr(type_of(value), "space", None)
+            if carried.type.space is Space.ACC and space is not Space.ACC:
+                better[n] = self.move(init, Space.VEC)
+                continue
+            carry = Carry(init, carried, value, self.made, self.phis)
+            valid = narrowed_seed(carry, local)
+            if valid is not None:
+                better[n] = self._narrow(init, valid)
+        return better if any(a is not b for a, b in zip(better, inits, strict=True)) else None
+
+    def _narrow(self, seed: Var, valid: tuple[Dim, ...]) -> Var:
+        """A compact seed with a narrower valid region, in place of ``seed``."""
+        t = seed.type
+        assert isinstance(t, TileType)
+        storage = self.emit(
+            "tile.create", list(t.shape), dtype=t.dtype, target_memory=Space.ACC, compact=True, name=f"{seed.name}_storage"
+        )
+        return self.emit("tile.set_validshape", storage, *valid, name=seed.name)
+
+    def _branch(self, s: If) -> None:
+        self.loc = s.loc
+        cond = self.scalar(s.cond)
+        tiles = [r in self.flow.tiles for r in s.results]
+        then, then_values = self._arm(s.then, s.results, tiles)
+        orelse, else_values = self._arm(s.orelse, s.results, tiles) if s.orelse is not None else (None, [])
+        results: list[Var] = []
+        for n, (r, t) in enumerate(zip(s.results, tiles, strict=True)):
+            if not t:
+                results.append(r)
+                continue
+            assert orelse is not None
+            self._meet(then, then_values, orelse, else_values, n)
+            new = Var(r.name, agreed(type_of(then_values[n]), type_of(else_values[n])))
+            self.phis[new] = (then_values[n], else_values[n])
+            self.env[r] = new
+            results.append(new)
+        if s.results:
+            then.append(Yield(tuple(then_values), s.loc))
+            if orelse is not None:
+                orelse.append(Yield(tuple(else_values), s.loc))
+        self.out.append(If(cond, tuple(then), None if orelse is None else tuple(orelse), tuple(results), s.loc))
+
+    def _arm(self, block: Block, results: tuple[Var, ...], tiles: list[bool]) -> tuple[list[Stmt], list[Expr]]:
+        outer, self.out = self.out, []
+        for s in block:
+            self.statement(s)
+        values: list[Expr] = []
+        for e, r, t in zip(yielded(block), results, tiles, strict=True):
+            if not t:
+                values.append(self.memory(e))
+                continue
+            spaces = self.demands.spaces(r)
+            space = Space.VEC if Space.VEC in spaces or spaces[0] is Space.ACC else spaces[0]
+            values.append(self.tile(e, space, self.demands.box(r, space), tuple(Space) if self.computed(e) else None))
+        mine, self.out = self.out, outer
+        return mine, values
+
+    def _meet(self, then: list[Stmt], tv: list[Expr], orelse: list[Stmt], ev: list[Expr], n: int) -> None:
+        """Bring the n-th values of two arms into one space: where one of them is in Vec or Mat, the other moves there."""
+        a, b = (getattr(type_of(v[n]), "space", None) for v in (tv, ev))
+        if a is b:
+            return
+        space = Space.MAT if Space.MAT in (a, b) else Space.VEC
+        for statements, values, at in ((then, tv, a), (orelse, ev, b)):
+            value = values[n]
+            if at is not space and isinstance(value, Var):
+                outer, self.out = self.out, statements
+                values[n] = self.move(value, space)
+                self.out = outer
+
+
+def boxed(shape: tuple[Dim, ...], box: Box) -> tuple[Dim, ...]:
+    """The shape with one axis rounded up to whole fractals; an extent that is no number stays."""
+    extent = shape[box.axis]
+    if not isinstance(extent, int):
+        return shape
+    rounded = -(-extent // box.align) * box.align
+    return (rounded, shape[1]) if box.axis == 0 else (shape[0], rounded)
+
+
+def _defined_in(s: For) -> frozenset[Var]:
+    """Every value defined inside a loop."""
+    found = {v for inner in walk(s.body) for v in defined(inner)}
+    found.update(s.carried)
+    if s.counter is not None:
+        found.add(s.counter)
+    for inner in walk(s.body):
+        if isinstance(inner, For):
+            found.update(inner.carried)
+            if inner.counter is not None:
+                found.add(inner.counter)
+    return frozenset(found)
+
+
+def constant(e: Expr | None) -> object:
+    """The value of a literal; None for anything else."""
+    return e.value if isinstance(e, Const) else None
