@@ -150,7 +150,7 @@ def test_a_value_still_in_use_keeps_its_slot():
 
 
 def test_overwriting_waits_for_the_readers():
-    """An accumulator that is drained is not accumulated into again until the drain is through; a tensor not stored over either."""
+    """An accumulator that is drained is not accumulated into again until the drain is through; nor is a tensor."""
     core = Core(B910)
     acc, tensor = core.value("l0c", 64), Value()
     core.issue(Lane.CUBE, 10.0, (), (acc,))
