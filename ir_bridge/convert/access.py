@@ -1,7 +1,7 @@
 """Which global tensors a function reads and writes, on which path, and what that makes of its parameters.
 
 Who reads and writes what is declared in the op table (specification 2, "upgrading directions"): an operation that declares
-nothing reads all its operands; a sibling function does what its parameters' directions say; an atomic store reads what it adds to.
+nothing reads all its operands; a sibling function does what its parameters' directions say; an atomic store also reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a callee's types mean to one of its callers (specification 2, "signature shapes bound and substituted simultaneously").
 
-A call binds the callee's scalar parameters to the arguments, its tensor parameters to the tensors given, and the names that stand
-alone as dimensions of its tensor parameters to the dimensions of those tensors. The substitution is simultaneous: what a name stands
-for is in the caller's terms already and is not substituted again, so ``[N, M]`` passed as ``[M, 128]`` keeps its M.
+A call binds the callee's scalar parameters to the arguments, its tensor parameters to the tensors given, and the names that
+stand alone as dimensions of its tensor parameters to the dimensions of those tensors. The substitution is simultaneous: what a
+name stands for is in the caller's terms already and is not substituted again, so ``[N, M]`` passed as ``[M, 128]`` keeps its M.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _VECTOR = (Space.VEC, Space.ACC)
 
 
 class BodyConverter:
-    """Converts one function body; :meth:`convert` returns the new statements, without loads at the entry and stores at the exit."""
+    """Converts one function body; :meth:`convert` returns the statements between the entry loads and the exit stores."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class BodyConverter:
         self.out: list[Stmt] = []
         self.loc: Loc = NOWHERE
 
-    # -- emitting ----------------------------------------------------------------------------------------------------------
+    # -- emitting ------------------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *args: object, name: str, **kwargs: object) -> Var:
         """Append ``name = op(args)`` and return the value; its type is what the op table infers."""
@@ -92,7 +92,7 @@ class BodyConverter:
     def refusal(self, what: str, repair: str) -> ConvertError:
         return refuse(self.function.name, what, repair, self.loc)
 
-    # -- bringing operands -----------------------------------------------------------------------------------------------------
+    # -- bringing operands ---------------------------------------------------------------------------------------------
 
     def tile(
         self,
@@ -115,11 +115,13 @@ class BodyConverter:
                 have = e
             else:
                 return self._from_memory(e, space, box, share)
+        copy = self.copies.get((e, space))
+        if copy is not None:
+            return copy
         allowed = allowed or (_VECTOR if space is Space.VEC else (space,))
         if not isinstance(have.type, TileType) or have.type.space in allowed or have.type.space is None:
             return have
-        copy = self.copies.get((e, space))
-        return copy if copy is not None else self.move(have, space)
+        return self.move(have, space)
 
     def move(self, tile: Var, space: Space) -> Var:
         return self.emit("tile.move", tile, target_memory=space, name=f"{tile.name}_{space.value.lower()}")
@@ -203,7 +205,7 @@ class BodyConverter:
             return e if items == e.items else ListExpr(items, e.is_tuple)
         return e
 
-    # -- statements ----------------------------------------------------------------------------------------------------------------
+    # -- statements ----------------------------------------------------------------------------------------------------
 
     def convert(self) -> list[Stmt]:
         """The converted statements, up to the function's return (which the exit is made of)."""
@@ -279,7 +281,7 @@ class BodyConverter:
                     )
         self.out.append(s if value is s.value else Assign(s.targets, value, s.loc))
 
-    # -- loops and branches --------------------------------------------------------------------------------------------------------
+    # -- loops and branches --------------------------------------------------------------------------------------------
 
     def _initial(self, carried: Var, init: Expr) -> Expr:
         """The first value of a carried tile, in the space its consumers want it in."""
@@ -358,8 +360,8 @@ class BodyConverter:
     def _handed_on(self, e: Expr, carried: Var) -> Expr:
         """What a loop body yields for a carried tile: in the carried value's space, where it can get there."""
         t = carried.type
-        assert isinstance(t, TileType) and t.space is not None
-        if t.space is Space.ACC or not isinstance(e, Var):
+        assert isinstance(t, TileType)
+        if t.space is None or t.space is Space.ACC or not isinstance(e, Var):
             return self.memory(e)
         if e in self.env and (e, t.space) not in self.copies:
             tile = self.env[e]

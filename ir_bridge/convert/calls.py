@@ -1,8 +1,8 @@
 """Phases 2a and 2b: new outputs are forwarded by wrappers and allocated by callers (specification 2, phase 2).
 
-A wrapper (Spmd, Group) gains a private output parameter for every output of every call in it; nothing is allocated inside, and its
-results stay as they are. Any other caller allocates each output with ``tensor.create`` before the call. A task that is submitted
-by an orchestration keeps its outputs left out, for the runtime to allocate.
+A wrapper (Spmd, Group) gains a private output parameter for every output of every call in it; nothing is allocated inside, and
+its results stay as they are. Any other caller allocates each output with ``tensor.create`` before the call. A task submitted by
+an orchestration keeps its outputs left out, for the runtime to allocate.
 """
 
 from __future__ import annotations

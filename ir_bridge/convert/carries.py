@@ -1,7 +1,7 @@
 """Valid shapes of values carried through loops (specification 2, "repairing the valid shape of carried values").
 
-A loop types its carried value by the seed. Where the body provably yields a narrower product, the seed is declared again: compact,
-and narrowed by ``set_validshape``, so that every reader of the accumulator walks the pitch that the matrix unit wrote.
+A loop types its carried value by the seed. Where the body provably yields a narrower product, the seed is declared again:
+compact, and narrowed by ``set_validshape``, so that every reader of the accumulator walks the pitch that the matrix unit wrote.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _proven(e: Expr, carry: Carry) -> Valid | None:
     if call is not None and call.op == "tile.matmul_acc":
         before = _proven(call.args[0], carry)
         left, right = type_of(call.args[1]), type_of(call.args[2])
-        assert isinstance(left, TileType) and isinstance(right, TileType)
+        assert isinstance(left, TileType)
+        assert isinstance(right, TileType)
         added = matmul_type(left, right).valid
         return added if before is None or before == added else _declared(e)
     return _declared(e)

@@ -57,7 +57,7 @@ class Fill:
 
 
 def promote_fills(f: Function, signatures: Signatures) -> Function:
-    """Constant fill loops of global tensors as bulk stores; all of them stay loops when one would mix the paths to a parameter."""
+    """Constant fill loops of global tensors as bulk stores; all stay loops when one would mix the paths to a parameter."""
     flow = flow_of(f)
     loops: dict[int, list[Fill]] = {}
     for s in walk(f.body):
@@ -73,7 +73,7 @@ def promote_fills(f: Function, signatures: Signatures) -> Function:
 
 
 def fills_of(s: For, flow: Flow) -> list[Fill] | None:
-    """The bulk stores that a loop amounts to; None when it is no constant fill (dynamic, strided, unaligned, or something else)."""
+    """The bulk stores that a loop amounts to; None when it is no constant fill of aligned, contiguous elements."""
     stop = s.stop.value if isinstance(s.stop, Const) else None
     if (
         s.kind is not LoopKind.RANGE

@@ -40,7 +40,7 @@ def _whole_buffer(b: BodyConverter, tile: Var, keyword: str) -> None:
     if zero and tile_type(parent).shape == tile_type(tile).shape:
         return
     raise b.refusal(
-        f"{keyword}=True on {tile.name.removesuffix('_tile')}, a window of {getattr(parent, 'name', 'a tile')} in Mat, "
+        f"{keyword}=True on {tile.name.removesuffix('_tile')}, a window of {getattr(parent, 'name', 'a tile').removesuffix('_tile')} in Mat, "
         "which the cube can't read transposed",
         "slice the global tensor and load each window on its own, or transpose it in global memory and drop the flag",
     )

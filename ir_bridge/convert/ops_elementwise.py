@@ -86,7 +86,7 @@ def _stretched(b: BodyConverter, s: Site, name: str, left: Expr, right: Expr) ->
 
 
 def widened(b: BodyConverter, s: Site, tile: Expr, shape: tuple[Dim, ...]) -> Expr:
-    """The tile stretched to ``shape``: its one row down the columns, its one column along the rows, or its one element everywhere."""
+    """The tile stretched to ``shape``: its one row downward, its one column along the rows, or its one element everywhere."""
     t = tile_type(tile)
     if t.shape == shape:
         return tile

@@ -32,7 +32,7 @@ def _int32(value: int) -> Const:
     ),
 )
 def _scatter_update(b: BodyConverter, s: Site) -> Expr:
-    """Scatter rows and a mask of ones by flat index into zeros, then select: the scatter's destination keeps nothing of itself."""
+    """Scatter rows, and a mask of ones, by flat index into zeros; then select: a scatter keeps nothing of its destination."""
     base, _, index, src = s.args
     m, d = static(b, s.call.op, tile_type(base).shape)
     n = static(b, s.call.op, tile_type(src).shape)[0]

@@ -39,8 +39,10 @@ from ir_bridge.ir.nodes import (
     Yield,
     walk,
 )
+from ir_bridge.ir.ops import type_of
+from ir_bridge.ir.semantics_tensor_math import as_array
 from ir_bridge.ir.semantics_values import SemanticsError, Tile
-from ir_bridge.ir.types import TileType
+from ir_bridge.ir.types import TensorType, TileType
 
 __all__ = ["ExecuteError", "execute"]
 
@@ -116,7 +118,7 @@ class _Interpreter:
                 self.block, self.blocks = core, cores
             env = bind_dims(function, args)
             for p, value in zip(function.params, args, strict=True):
-                env[p.var] = value
+                env[p.var] = as_array(value) if isinstance(p.var.type, TensorType) else value
             result = body(env)
         self.depth -= 1
         self.block, self.blocks = outer
@@ -188,7 +190,8 @@ class _Compiler:
         values = self.values(s.values, s.loc)
         if isinstance(s, Yield):
             return values
-        return lambda env: _Returned(values(env))
+        in_memory = [isinstance(type_of(e), TensorType) for e in s.values]
+        return lambda env: _Returned([as_array(v) if m else v for v, m in zip(values(env), in_memory, strict=True)])
 
     def values(self, exprs: tuple[Expr, ...], loc: Loc) -> Callable[[Env], list[Any]]:
         getters = [self.expr(e, loc) for e in exprs]
