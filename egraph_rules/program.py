@@ -56,13 +56,14 @@ class ChainSite:
 
 @dataclass(slots=True)
 class ProgramFacts:
-    """``problems`` by index; ``facts`` by table name; the sites in statement order."""
+    """``problems`` by index; ``facts`` by table name; the sites in statement order; ``sizes`` in bytes of values that may move."""
 
     problems: list[Any] = field(default_factory=list)
     facts: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     products: list[ProductSite] = field(default_factory=list)
     chains: list[ChainSite] = field(default_factory=list)
     loops: list[int] = field(default_factory=list)
+    sizes: dict[int, int] = field(default_factory=dict)
 
     def state(self, table: Table, *values: Any) -> None:
         """Assert one fact."""

@@ -10,14 +10,16 @@ from cost.errors import TilesatError
 from cost.hardware import Target, get_target
 from cost.models import cost_model as find_model
 from cost.problem import Problem
+from egraph_rules.catalogue import CHEAPEST
 from egraph_rules.catalogue import rules as find_rules
 from egraph_rules.engine import Limits, Session, StopReason, engine_for
 from egraph_rules.language import WHOLE
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
+from extraction.cheapest import extract_cheapest
 from extraction.extract import Decision, Decisions, extract_documented
 from extraction.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
-from extraction.policy import Priced, documented, price
+from extraction.policy import Priced, cheapest, documented, price
 from extraction.snapshot import Snapshot, snapshot
 from ir_bridge.ir.nodes import Program, Var
 from ir_bridge.lift import lift
@@ -84,7 +86,10 @@ class Run:
     def extract(self) -> Decisions:
         problems = self.lowered.facts.problems
         self.priced = {p: price(s, problems[p], self.model, self.target) for p, s in self.snapshot.schedules.items()}
-        return extract_documented(self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
+        inputs = (self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
+        if self.rule_set.policy == CHEAPEST:
+            return extract_cheapest(*inputs, self.extractor)
+        return extract_documented(*inputs)
 
     def forced(self) -> dict[int, int]:
         """The schedule rows that the user's forced tiles mean, by product."""
@@ -153,7 +158,7 @@ class Run:
             if schedules is None:
                 continue
             priced = self.priced[problem] = price(schedules, self.lowered.facts.problems[problem], self.model, self.target)
-            row = documented(priced)
+            row = cheapest(priced, WHOLE) if self.rule_set.policy == CHEAPEST else documented(priced)
             if row is None or priced.is_whole_problem(row):
                 continue
             if schedules.scope[row] == WHOLE:

@@ -153,12 +153,14 @@ class _Lowering:
         space = _space(v)
         if space is not Space.MAT and space is not Space.VEC:
             return n
+        self.out.sizes[n] = _bytes(v)
         self.lowered.resident[n] = space.value
         made = facts.definitions.get(v)
         call = made.stmt.value if made is not None and made.origin is Origin.ASSIGN and type(made.stmt) is Assign else None
         if type(call) is Call:
             if call.op == "tile.load":
-                self.out.state(L.load, n, self.loads.setdefault(call.args, len(self.loads)), space.value)
+                key = self.loads.setdefault(call.args, n)
+                self.out.state(L.load, n, key, space.value)
                 return n
             if call.op == "tile.cast" and call.args[0] in self.products:
                 return n
@@ -190,6 +192,7 @@ class _Lowering:
 
     def cast(self, record: ProductSite, result: Var, call: Call, ops: Operands, facts: Facts) -> None:
         record.cast = c = self.number(result)
+        self.out.sizes[c] = _bytes(result)
         source, mode = ops.result_type.dtype.name, _word(call.kwarg("mode"))
         into = result.type.dtype.name if isinstance(result.type, TileType) else ""
         self.out.state(L.cast, c, record.v, source, into, mode)
@@ -255,6 +258,12 @@ class _Lowering:
 
 def _space(v: Var) -> Space | None:
     return v.type.space if isinstance(v.type, TileType) else None
+
+
+def _bytes(v: Var) -> int:
+    """Physical bytes of a tile, 0 where its shape is not known."""
+    t = v.type
+    return t.dtype.footprint(t.elements()) if isinstance(t, TileType) and t.static else 0
 
 
 def _word(e: object) -> str:

@@ -1,0 +1,255 @@
+"""Extraction by cost alone: the cheapest legal plan for the whole program.
+
+Each placement class gets the node whose whole solution costs least. ``tree`` adds up the costs of a node's children; ``dag``
+counts a class that two children share once (the greedy set-union extraction of the egg and extraction-gym projects). A schedule's cost is
+the model's wall; moves the model does not price (loads from global memory, cube-vector crossings) count at the target's nominal
+rates; a statement that cannot run as it stands is dearer than anything that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cost.hardware import Target
+from egraph_rules.language import WHOLE
+from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, Refusal
+from extraction.extract import Decision, Decisions
+from extraction.plan import Form
+from extraction.policy import Priced, cheapest
+from extraction.reasons import no_placement, nothing_legal
+from extraction.snapshot import Node, Snapshot
+
+#: Dearer than any plan: a statement that exceeds L0 and stays so.
+DEAR = 1e15
+
+#: How each placement node reads as a form.
+_FORMS = {"KLoop": Form.K_LOOP, "GridStore": Form.GRID_STORE, "GridScratch": Form.GRID_SCRATCH}
+
+
+class Costs:
+    """What each node costs by itself, in the model's unit."""
+
+    def __init__(self, snap: Snapshot, priced: Mapping[int, Priced], forced: Mapping[int, int]) -> None:
+        self.snap = snap
+        self.priced = priced
+        self.forced = forced
+        self.sites = {s.v: s for s in snap.program.products}
+        self.rows: dict[tuple[int, int], int | None] = {}
+
+    def row(self, node: Node) -> int | None:
+        """The schedule row a node takes: the best of its scope, or the forced one."""
+        assert node.schedule is not None
+        if node.v in self.forced:
+            row = self.forced[node.v]
+            problem, scope = node.schedule
+            own = self.sites.get(node.v)
+            same = own is not None and own.problem == problem and self.priced[problem].schedules.scope[row] == scope
+            return row if same else None
+        return self.best(*node.schedule)
+
+    def best(self, problem: int, scope: int) -> int | None:
+        key = (problem, scope)
+        if key not in self.rows:
+            priced = self.priced.get(problem)
+            self.rows[key] = None if priced is None else cheapest(priced, scope)
+        return self.rows[key]
+
+    def of(self, node: Node) -> float:
+        """The node's own cost; its children's come on top."""
+        if node.schedule is not None:
+            row = self.row(node)
+            return DEAR if row is None else float(self.priced[node.schedule[0]].prices.wall[row])
+        if node.op == "AsItStands":
+            return self.as_it_stands(node.v)
+        return _MOVES[node.op](self.snap.program.sizes.get(node.v, 0), self.snap.target) if node.op in _MOVES else 0.0
+
+    def as_it_stands(self, v: int) -> float:
+        """A product that is already the size of L0 costs its wall; any other cannot run as it stands."""
+        site = self.sites.get(v)
+        priced = None if site is None or v in self.forced else self.priced.get(site.problem)
+        if priced is None or site is None:
+            return DEAR
+        c, p = priced.schedules.candidates, priced.problem
+        rows = ((c.m >= p.M) & (c.n >= p.N) & (c.k >= p.K)).nonzero()[0]
+        row = priced.best_of(rows)
+        return DEAR if row is None else float(priced.prices.wall[row])
+
+
+def _gm(size: int, target: Target) -> float:
+    return size / target.machine.gm_bytes_per_cycle
+
+
+def _crossing(size: int, target: Target) -> float:
+    return size / target.machine.acc_vec_crossing_bytes_per_cycle
+
+
+#: Costs of moves by node, from the bytes moved (nominal, uncalibrated rates).
+_MOVES: dict[str, Callable[[int, Target], float]] = {"LoadTo": _gm, "FromVec": _crossing, "VectorCast": _crossing}
+
+
+class Solver:
+    """The cheapest solution of every class, by ``tree`` or ``dag`` cost."""
+
+    def __init__(self, snap: Snapshot, costs: Costs, extractor: str) -> None:
+        self.snap = snap
+        self.costs = costs
+        self.shares = extractor == "dag"
+        self.best: dict[int, tuple[float, Node | None, dict[int, float]]] = {}
+
+    def cost(self, klass: int) -> float:
+        return self.solve(klass)[0]
+
+    def node(self, klass: int) -> Node | None:
+        return self.solve(klass)[1]
+
+    def solve(self, klass: int) -> tuple[float, Node | None, dict[int, float]]:
+        """(cost, node, own cost of every class in the solution); children first, without recursion."""
+        stack = [klass]
+        while stack:
+            top = stack[-1]
+            if top in self.best:
+                stack.pop()
+                continue
+            nodes = self.snap.nodes.get(top, [])
+            missing = [c for n in nodes for c in n.children if c not in self.best]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            self.best[top] = self._cheapest(top, nodes)
+        return self.best[klass]
+
+    def _cheapest(self, klass: int, nodes: list[Node]) -> tuple[float, Node | None, dict[int, float]]:
+        found: tuple[float, Node | None, dict[int, float]] = (2 * DEAR, None, {})
+        for node in nodes:
+            own = self.costs.of(node)
+            below: dict[int, float] = {}
+            for child in node.children:
+                below.update(self.best[child][2])
+            total = own + (sum(below.values()) if self.shares else sum(self.best[c][0] for c in node.children))
+            if total < found[0]:
+                found = (total, node, {**below, klass: own} if self.shares else {})
+        return found
+
+
+def extract_cheapest(
+    snap: Snapshot,
+    priced: Mapping[int, Priced],
+    forced: Mapping[int, int],
+    refusals: Mapping[int, str],
+    stopped: str | None,
+    extractor: str = "dag",
+) -> Decisions:
+    """The cheapest plan; arguments as for :func:`extraction.extract.extract_documented`."""
+    return _Cheapest(snap, priced, forced, refusals, stopped, extractor).run()
+
+
+class _Cheapest:
+    def __init__(
+        self,
+        snap: Snapshot,
+        priced: Mapping[int, Priced],
+        forced: Mapping[int, int],
+        refusals: Mapping[int, str],
+        stopped: str | None,
+        extractor: str,
+    ) -> None:
+        self.snap, self.priced, self.forced, self.refusals, self.stopped = snap, priced, forced, refusals, stopped
+        self.costs = Costs(snap, priced, forced)
+        self.solver = Solver(snap, self.costs, extractor)
+        self.demanded: set[int] = set()
+
+    def run(self) -> Decisions:
+        out = Decisions()
+        chained: set[int] = set()
+        for chain in self.snap.program.chains:
+            decision = self.chain(chain)
+            if decision is not None:
+                out.chains[chain.v] = decision
+                chained.update(chain.products)
+        out.pipelines = [v for v in self.snap.program.loops if self.snap.of("TwoAccumulators", v)]
+        sites = [s for s in self.snap.program.products if s.v not in chained]
+        decided = {s.v: self.product(s) for s in reversed(sites)}  # consumers first: they say where operands must be
+        out.products = {s.v: decided[s.v] for s in sites}
+        return out
+
+    def chain(self, site: ChainSite) -> Decision | None:
+        priced = self.priced.get(site.problem)
+        row = None if priced is None else self.forced.get(site.v, cheapest(priced))
+        if row is None or priced is None or priced.schedules.scope[row] == WHOLE:
+            return None
+        scope = int(priced.schedules.scope[row])
+        for node in self.snap.of("ChainGrid", site.v):
+            if node.schedule == (site.problem, scope):
+                return Decision(site.v, Form.GRID_STORE, site.problem, row, row, node, store=site.store)
+        return None
+
+    def product(self, site: ProductSite) -> Decision:
+        """Walk the solution of the class that the product's users want."""
+        decision = Decision(site.v)
+        root = self.root(site)
+        if root is not None:
+            self.demand(root)
+            self.read(root, site, decision)
+        if decision.form is Form.AS_IT_STANDS and self.costs.as_it_stands(site.v) >= DEAR:
+            decision.hints.extend(self.why(site))
+        return decision
+
+    def root(self, site: ProductSite) -> int | None:
+        """The class to realise: the store; else where a consumer wants the value; else the accumulator, if it can be had."""
+        place = self.snap.place
+        if site.store != NO_VALUE and ("Done", site.store) in place:
+            return place["Done", site.store]
+        value = site.cast if site.cast != NO_VALUE else site.v
+        wanted = [place[key] for key in (("In", value, "Mat"), ("In", value, "Vec")) if key in place]
+        for klass in wanted:
+            if klass in self.demanded:
+                return klass
+        accumulator = place.get(("In", site.v, "Acc"))
+        if site.cast != NO_VALUE and wanted:
+            return min(wanted, key=self.solver.cost)
+        if accumulator is not None and self.solver.cost(accumulator) >= DEAR and wanted:
+            return min(wanted, key=self.solver.cost)
+        return accumulator
+
+    def demand(self, root: int) -> None:
+        """Mark every class the solution below ``root`` realises."""
+        stack = [root]
+        while stack:
+            klass = stack.pop()
+            if klass not in self.demanded:
+                self.demanded.add(klass)
+                node = self.solver.node(klass)
+                stack.extend(node.children if node is not None else ())
+
+    def read(self, root: int, site: ProductSite, decision: Decision) -> None:
+        """The decision that the solution of ``root`` means for its product."""
+        node = self.solver.node(root)
+        while node is not None and node.op in ("StoreFrom", "Fold", "VectorCast"):
+            if node.op == "Fold":
+                decision.cast, decision.scratch = site.cast, str(node.detail[0])
+            node = self.solver.node(node.children[0])
+        if node is None or node.op not in _FORMS or node.schedule is None:
+            return
+        row = self.costs.row(node)
+        if row is None or self.solver.cost(root) >= DEAR:
+            return
+        form = _FORMS[node.op]
+        if form is Form.K_LOOP and self.priced[node.schedule[0]].is_whole_problem(row):
+            return
+        decision.form, decision.problem, decision.row, decision.chosen, decision.node = form, node.schedule[0], row, row, node
+        if form is Form.GRID_STORE:
+            decision.store = site.store
+        elif form is Form.GRID_SCRATCH:
+            decision.scratch, decision.cast = str(node.detail[0]), int(node.detail[1])
+
+    def why(self, site: ProductSite) -> list[Refusal]:
+        """Why a product that exceeds L0 stays as it stands."""
+        if site.refusal is not None:
+            return [site.refusal]
+        if site.problem == NO_VALUE or ("In", site.right, "Mat") not in self.snap.place:
+            return []
+        if self.priced.get(site.problem) is None:
+            return [nothing_legal(self.snap, site, self.stopped)]
+        in_mat = ("In", site.left, "Mat") in self.snap.place
+        return no_placement(self.snap, site, in_mat, self.refusals.get(site.v))
