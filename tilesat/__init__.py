@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ir_bridge.lower.gates import PlacementError as PlacementError
     from tilesat.choose import Tile as Tile
     from tilesat.choose import choose_tile as choose_tile
+    from tilesat.simulation import SimulationError as SimulationError
+    from tilesat.simulation import SimulationResult as SimulationResult
+    from tilesat.simulation import simulate as simulate
     from tilesat.tiling import PerfHint as PerfHint
     from tilesat.tiling import ProductDecision as ProductDecision
     from tilesat.tiling import Tiling as Tiling
