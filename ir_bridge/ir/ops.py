@@ -3,14 +3,14 @@
 ``lookup`` an operation, bring a call into ``canonical`` form, infer its ``result_types``, the ``type_of`` any expression,
 ``make`` a call from Python values, resolve a short form with ``short_op``, and ``fill`` an annotation from inference.
 Operations are registered in ``ops_tile`` (cube, transfers, views), ``ops_vector``, ``ops_tensor`` and ``ops_tensor_math``
-(what authors write on whole tensors) and ``ops_gather``.
+(what authors write on whole tensors), ``ops_gather`` and ``ops_batch`` (multi-core batch programs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir_bridge.ir import ops_gather, ops_tensor, ops_tensor_math, ops_tile, ops_vector
+from ir_bridge.ir import ops_batch, ops_gather, ops_tensor, ops_tensor_math, ops_tile, ops_vector
 from ir_bridge.ir.nodes import Call, Expr
 from ir_bridge.ir.ops_registry import (
     REQUIRED,
@@ -32,7 +32,7 @@ from ir_bridge.ir.ops_types import operand_type, result_types, type_of
 from ir_bridge.ir.types import PLAIN, ScalarType, TensorType, TileType, Type, View
 
 #: The modules that fill the table; naming them here keeps their registrations imported.
-FAMILIES = (ops_tile, ops_vector, ops_tensor, ops_tensor_math, ops_gather)
+FAMILIES = (ops_tile, ops_vector, ops_tensor, ops_tensor_math, ops_gather, ops_batch)
 
 __all__ = [
     "FAMILIES",

@@ -17,7 +17,7 @@ from cost.errors import TilesatError
 Meaning = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
 #: Modules that register meanings when they are imported.
-FAMILIES = ("semantics_tile", "semantics_vector", "semantics_tensor", "semantics_tensor_math")
+FAMILIES = ("semantics_tile", "semantics_vector", "semantics_tensor", "semantics_tensor_math", "semantics_batch")
 
 _MEANINGS: dict[str, Meaning] = {}
 
