@@ -56,7 +56,7 @@ class ChainSite:
 
 @dataclass(slots=True)
 class ProgramFacts:
-    """``problems`` by index; ``facts`` by table name; the sites in statement order; ``sizes`` in bytes of values that may move."""
+    """``problems`` by index; ``facts`` by table name; the sites in statement order; ``sizes`` of values in bytes."""
 
     problems: list[Any] = field(default_factory=list)
     facts: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))

@@ -82,12 +82,17 @@ class Rule:
 
     def render(self) -> str:
         """The rule in egglog. A variable that is mentioned once constrains nothing and is written ``_``: joins stay narrow."""
-        parts: list[Term | Condition | Merge] = [*self.reads, *self.when, *self.then]
-        mentions = Counter(name for part in parts for name in _variables(part))
+        mentions = Counter(variables_of(self))
         alone = {name for name, count in mentions.items() if count == 1}
         body = " ".join([*(_without(x, alone).render() for x in self.reads), *(c.render() for c in self.when)])
         head = " ".join(a.render() for a in self.then)
         return f'(rule ({body}) ({head}) :ruleset {self.stage} :name "{self.name}")'
+
+
+def variables_of(r: Rule) -> Iterator[str]:
+    """Names of the variables a rule mentions, with repeats."""
+    for part in (*r.reads, *r.when, *r.then):
+        yield from _variables(part)
 
 
 def _variables(part: Term | Condition | Merge) -> Iterator[str]:
@@ -234,4 +239,5 @@ __all__ = [
     "table",
     "union",
     "variables",
+    "variables_of",
 ]

@@ -1,9 +1,10 @@
 """Extraction by cost alone: the cheapest legal plan for the whole program.
 
 Each placement class gets the node whose whole solution costs least. ``tree`` adds up the costs of a node's children; ``dag``
-counts a class that two children share once (the greedy set-union extraction of the egg and extraction-gym projects). A schedule's cost is
-the model's wall; moves the model does not price (loads from global memory, cube-vector crossings) count at the target's nominal
-rates; a statement that cannot run as it stands is dearer than anything that can.
+counts a class that two children share once (the greedy set-union extraction of the egg and extraction-gym projects).
+
+A schedule's cost is the model's wall; moves the model does not price (loads from global memory, cube-vector crossings) count at
+the target's nominal rates; a statement that cannot run as it stands is dearer than anything that can.
 """
 
 from __future__ import annotations

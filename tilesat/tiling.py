@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cost.hardware import Target
     from egraph_rules.catalogue import RuleSet
     from egraph_rules.engine import Limits, Report
+    from extraction.explain import Explanation
     from ir_bridge.ir.nodes import Program
+    from tilesat.explain import Explainer, WhyNot
+    from tilesat.pipeline import Run
 
 PLANNERS = ("pypto", "dsa_rp", "ptoas")
 
@@ -94,16 +98,31 @@ class Tiling:
         decisions: tuple[ProductDecision, ...],
         diagnostics: tuple[PerfHint, ...],
         report: Report,
-        trail: Any,
+        run: Run,
     ) -> None:
         self.source = source
         self.program = program
         self.decisions = decisions
         self.diagnostics = diagnostics
         self.report = report
-        self._trail = trail
+        self._run = run
 
     @property
     def cycles(self) -> float:
         """Predicted cycles of all products together, as the cost model has it (statements left as they stand count nothing)."""
         return float(sum(d.wall_cycles or 0 for d in self.decisions))
+
+    def explain(self, name: str, against: tuple[int, int, int] | None = None) -> Explanation:
+        """Why product ``name`` got its schedule: against the runner-up and, if given, the tile (m, n, k), term by term in the
+        model's unit, with the limits that bind and the rules that made it. TilesatError names the products there are."""
+        return self._explainer.explain(name, against)
+
+    def why_not(self, rule: str, at: str) -> tuple[WhyNot, ...]:
+        """Why ``rule`` (or each rule of a family) did not fire at product ``at``: the side condition, with its numbers."""
+        return self._explainer.why_not(rule, at)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        from tilesat.explain import Explainer
+
+        return Explainer(self._run)
