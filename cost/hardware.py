@@ -185,12 +185,15 @@ def load_target(path: str | os.PathLike[str]) -> Target:
 def target_from(data: object, where: str = "<data>") -> Target:
     """A :class:`Target` from a description as plain data (the structure of ``cost/data/*.json``), validated.
 
-    A ``base`` field names a target whose fields hold where the description says nothing. Raises :class:`TargetError`.
+    A ``base`` field names a built-in target whose fields hold where the description says nothing. Raises :class:`TargetError`.
     """
     r = _Reader(where)
     top = r.table(data, "")
     if "base" in top:
-        base = get_target(r.text(top, "base"))
+        name = r.text(top, "base")
+        base = _by_name().get(name.strip().lower())
+        if base is None:
+            raise r.fail("base", f"must be a built-in target: {_unknown(name)}")
         top = _overlay(describe(base) | {"aliases": []}, top)
     r.known(top, "", _TOP)
     sizes = r.numbers(top, "bytes", BUFFERS, whole=True)
@@ -308,6 +311,8 @@ class _Reader:
         kind = "a whole number" if whole else "a number"
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             raise self.fail(field, f"must be {kind}, not {value!r}")
+        if isinstance(value, int) and abs(value) > 1 << 53:
+            raise self.fail(field, "is larger than 2 to the 53")
         if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
             raise self.fail(field, f"must be {'at least 0' if zero else 'positive'}, not {value!r}")
         return value

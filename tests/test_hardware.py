@@ -101,7 +101,9 @@ def having(value, *keys):
         (having(["fp12"], "acc_to_gm_types"), "acc_to_gm_types holds 'fp12', which is no element type"),
         (having(1, "mat_scratch_needs_low_precision"), "mat_scratch_needs_low_precision must be true or false"),
         (having({"int32": 0}, "l0c_row_align"), r"l0c_row_align\.int32 must be positive"),
-        ({"base": "nope", "name": "x"}, "unknown target 'nope'"),
+        (having(10**400, "bytes", "l0a"), r"bytes\.l0a is larger than 2 to the 53"),
+        ({"base": "nope", "name": "x"}, "mine.json: base must be a built-in target: unknown target 'nope'"),
+        ({"base": "mine.json", "name": "x"}, "base must be a built-in target"),
     ],
 )
 def test_a_bad_description_names_the_field(data, message):
