@@ -138,11 +138,14 @@ def buffers_used(snap: Snapshot, problem: int, t: TileChoice) -> tuple[tuple[str
 def rules_behind(
     rules: tuple[Rule, ...], rows: Rows, problem: int, v: int, t: TileChoice, full_k: bool, op: str | None
 ) -> tuple[Rule, ...]:
-    """The rules that made the chosen candidate and its placement: each is matched, and what it builds compared with the choice."""
+    """The rules that made the chosen candidate and its placement: each is matched, and what it builds compared."""
     regime = _regime(t) if full_k else L.STREAMED
     base = regime % L.DOUBLE_C
     given = {"p": problem, "m": t.m, "n": t.n, "k": t.k, "regime": base}
-    wanted = {L.window.name: [(problem, t.m, t.n)], L.Cube.name: [(problem, t.m, t.n, t.k, r) for r in {base, regime}]}
+    wanted: dict[str, list[tuple[int, ...]]] = {
+        L.window.name: [(problem, t.m, t.n)],
+        L.Cube.name: [(problem, t.m, t.n, t.k, r) for r in (base, regime)],
+    }
     found = []
     for r in rules:
         built = _built(r)
