@@ -82,7 +82,7 @@ class RuleRow:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: seconds per phase, iterations, nodes, a row for every rule (zero rows too), why it ended."""
+    """What a run did: seconds per phase, iterations, rows and e-classes, a row for every rule (zero rows too), why it ended."""
 
     stop: StopReason = StopReason.SATURATED
     iterations: int = 0
@@ -130,6 +130,11 @@ class Frozen:
 
     def _class(self, value: Any) -> int:
         return self._classes.setdefault(value, len(self._classes))
+
+    @property
+    def classes(self) -> int:
+        """E-classes seen so far in the tables that were read."""
+        return len(self._classes)
 
     def rows(self, table: Table) -> list[tuple[Any, ...]]:
         """All rows of a table, in the engine's order. E-classes are numbered in order of first sight."""

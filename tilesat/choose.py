@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from cost.hardware import Target
     from cost.problem import Problem
     from egraph_rules.catalogue import RuleSet
+    from egraph_rules.engine import Limits, Report
     from extraction.policy import Priced
+    from extraction.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +102,45 @@ def _choose(
     from cost.models import cost_model as find_model
     from egraph_rules.catalogue import DOCUMENTED
     from egraph_rules.catalogue import rules as find_rules
-    from egraph_rules.engine import Limits, Session, engine_for
-    from egraph_rules.problem_facts import largest_extent, state_problem
-    from egraph_rules.program import ProgramFacts
     from extraction.policy import cheapest, documented, price
-    from extraction.snapshot import snapshot
 
     chip, model, rule_set = get_target(target), find_model(cost_model), find_rules(rules)
-    facts = ProgramFacts()
-    index = state_problem(facts, problem, chip, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
-    with Session(engine_for(rule_set, largest_extent(chip)), facts.facts) as session:
-        session.run(Limits())
-        taken = snapshot(session.freeze(), facts, chip, rule_set.names)
-    schedules = taken.schedules.get(index)
+    taken, _ = saturate(problem, chip, rule_set, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
+    schedules = taken.schedules.get(0)
     if schedules is None:
         raise Rejected(why_rejected(problem))
     priced = price(schedules, problem, model, chip)
     row = (documented if rule_set.policy == DOCUMENTED else cheapest)(priced)
     assert row is not None
     return priced, row
+
+
+def saturate(
+    problem: Problem,
+    target: Target,
+    rule_set: RuleSet,
+    *,
+    operand_stationary: bool = True,
+    double_buffer_c: bool = True,
+    limits: Limits | None = None,
+) -> tuple[Snapshot, Report]:
+    """Saturate one product's problem by itself; its legal candidates are ``snapshot.schedules[0]`` (missing: none is legal).
+
+    One saturation serves any number of cost models: :func:`extraction.policy.price` prices the snapshot again.
+    """
+    from egraph_rules.engine import Limits, Session, engine_for
+    from egraph_rules.problem_facts import largest_extent, state_problem
+    from egraph_rules.program import ProgramFacts
+    from extraction.snapshot import snapshot
+
+    facts = ProgramFacts()
+    state_problem(facts, problem, target, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
+    with Session(engine_for(rule_set, largest_extent(target)), facts.facts) as session:
+        report = session.run(limits or Limits())
+        frozen = session.freeze()
+        taken = snapshot(frozen, facts, target, rule_set.names)
+        report.classes = frozen.classes
+    return taken, report
 
 
 def why_rejected(problem: Problem) -> str:

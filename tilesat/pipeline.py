@@ -71,7 +71,9 @@ class Run:
             report = session.run(self.limits)
             self.stopped = None if report.stop is StopReason.SATURATED else report.stop.value
             began = clock()
-            self.snapshot = snapshot(session.freeze(), self.lowered.facts, self.target, self.rule_set.names)
+            frozen = session.freeze()
+            self.snapshot = snapshot(frozen, self.lowered.facts, self.target, self.rule_set.names)
+            report.classes = frozen.classes
             self.decisions = self.extract()
             phases["extract"] = clock() - began
             inner = self.inner_tiles(session)
