@@ -1,4 +1,4 @@
-"""Are two programs the same, up to the names of values and functions' SSA suffixes, source places and docstrings?
+"""Are two programs the same, up to the names of values, SSA suffixes of function names, source places, docstrings and ``pass``?
 
 Values are paired where they first meet and must then meet again everywhere; so uses and definitions may be compared in any order,
 and a worklist replaces recursion: the work is linear, and depth is no limit.
@@ -26,6 +26,7 @@ from ir_bridge.ir.nodes import (
     Program,
     Return,
     Scope,
+    Symbol,
     Unary,
     Var,
     Yield,
@@ -56,7 +57,7 @@ def same_function(f: Function, g: Function) -> bool:
 
 def same_block(a: Block, b: Block) -> bool:
     """Are two blocks the same in this sense, free values paired where they first meet?"""
-    return _same_items(a, b, _Pairs())
+    return _same_items(_block(a), _block(b), _Pairs())
 
 
 class _Pairs:
@@ -87,7 +88,9 @@ class _Pairs:
 def _same_function(f: Function, g: Function, pairs: _Pairs) -> bool:
     if base_name(f.name) != base_name(g.name) or f.kind != g.kind or f.has_self != g.has_self:
         return False
-    return _same_items((f.params, f.returns, f.decorator, f.body), (g.params, g.returns, g.decorator, g.body), pairs)
+    return _same_items(
+        (f.params, f.returns, f.decorator, _block(f.body)), (g.params, g.returns, g.decorator, _block(g.body)), pairs
+    )
 
 
 def _same_items(a: object, b: object, pairs: _Pairs) -> bool:
@@ -117,6 +120,16 @@ def _same_items(a: object, b: object, pairs: _Pairs) -> bool:
     return True
 
 
+def _block(block: Block | None) -> Block | None:
+    """A block without ``pass``, which is how an empty one is written."""
+    return tuple([s for s in block if type(s) is not Pass]) if block else block
+
+
+def _name(text: str) -> str:
+    """The name of an operation or function; a function's SSA suffix does not count."""
+    return base_name(text) if "__" in text else text
+
+
 def _tile(t: TileType) -> object:
     v: View = t.view
     valid = None if v.valid_shape == t.shape else v.valid_shape
@@ -135,16 +148,16 @@ _INNER: dict[type, Any] = {
         s.stage,
         s.attrs,
         s.options,
-        s.body,
+        _block(s.body),
         s.results,
     ),
-    If: lambda s: (s.cond, s.then, s.orelse, s.results),
-    Scope: lambda s: (s.header, s.name, s.body),
+    If: lambda s: (s.cond, _block(s.then), _block(s.orelse), s.results),
+    Scope: lambda s: (s.header, s.name, _block(s.body)),
     Yield: lambda s: s.values,
     Return: lambda s: s.values,
-    Pass: lambda s: (),
     Param: lambda p: (p.direction, p.var, p.default),
-    Call: lambda e: (e.op, e.args, e.kwargs, e.attrs),
+    Call: lambda e: (_name(e.op), e.args, e.kwargs, e.attrs),
+    Symbol: lambda e: _name(e.text),
     ListExpr: lambda e: (e.is_tuple, e.items),
     Binary: lambda e: (e.op, e.left, e.right),
     Unary: lambda e: (e.op, e.operand),

@@ -33,13 +33,16 @@ _ATOM = 13
 
 
 def literal(value: object) -> str:
-    """A Python literal; text in double quotes where it holds none, infinities as a number too large."""
-    if isinstance(value, str):
-        text = repr(value)
-        return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
+    """A Python literal; infinities as a number too large."""
     if isinstance(value, float):
         return repr(value).replace("inf", "1e309")
     return repr(value)
+
+
+def key(text: str) -> str:
+    """A dictionary key, which PyPTO puts in double quotes."""
+    written = repr(text)
+    return f'"{written[1:-1]}"' if written[0] == "'" and '"' not in written else written
 
 
 def _const(e: Const) -> str:
@@ -99,11 +102,14 @@ class ExprPrinter:
         return f"[{inner}]"
 
     def _dict(self, e: DictExpr) -> str:
-        return "{" + ", ".join([f"{self.expr(k)}: {self.expr(v)}" for k, v in e.items]) + "}"
+        return "{" + ", ".join([f"{self._key(k)}: {self.expr(v)}" for k, v in e.items]) + "}"
+
+    def _key(self, e: Expr) -> str:
+        return key(e.value) if isinstance(e, Const) and isinstance(e.value, str) else self.expr(e)
 
     def attrs(self, attrs: tuple[tuple[str, Expr], ...]) -> str:
         """``{"key": value}`` of ``attrs=``."""
-        return "{" + ", ".join([f"{literal(k)}: {self.expr(v)}" for k, v in attrs]) + "}"
+        return "{" + ", ".join([f"{key(k)}: {self.expr(v)}" for k, v in attrs]) + "}"
 
     def _binary(self, e: Binary) -> str:
         strength = _BINDS[e.op]
