@@ -69,16 +69,14 @@ def check_arguments(function: Function, given: Mapping[str, Any]) -> list[Any]:
 
 
 def _match_names(function: Function, given: Mapping[str, Any]) -> dict[int, Any]:
-    positions: dict[str, int] = {}
-    for i, p in enumerate(function.params):
-        positions.setdefault(base_name(p.var.name), i)
-        positions[p.var.name] = i
+    """Given values by the position of their parameter; SSA suffixes on either side do not matter."""
+    positions = {base_name(p.var.name): i for i, p in enumerate(function.params)}
     found: dict[int, Any] = {}
     for key, value in given.items():
-        if key not in positions:
-            known = ", ".join(base_name(p.var.name) for p in function.params)
-            raise ExecuteError(f"{function.name} has no parameter {key!r}; it has {known}")
-        found[positions[key]] = value
+        i = positions.get(base_name(key))
+        if i is None:
+            raise ExecuteError(f"{function.name} has no parameter {key!r}; it has {', '.join(positions)}")
+        found[i] = value
     return found
 
 
