@@ -1,0 +1,19 @@
+"""The command line: ``tilesat COMMAND …``. One file a command (or group of commands); ``docs/cli.md`` shows them all.
+
+Modules here import nothing heavy before a command runs, so that ``tilesat --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """The console script ``tilesat``: runs one command and exits with its code (see :mod:`tilesat.cli.outcome`)."""
+    try:
+        from tilesat.cli.app import application
+
+        application()()
+    except KeyboardInterrupt:  # before or after the command itself, which tells it alike
+        print("error: interrupted", file=sys.stderr)
+        sys.exit(130)
