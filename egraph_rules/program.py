@@ -29,7 +29,8 @@ class ProductSite:
 
     ``v`` is its result, ``left`` and ``right`` its matrix operands, ``store`` and ``cast`` the results of the one plain store or
     the one cast that uses it (or NO_VALUE), all SSA numbers; ``problem`` the index of its problem (NO_VALUE: it has none, see
-    ``refusal``). ``order`` is its place among the program's products. ``bias`` is the space of its bias.
+    ``refusal``). ``bias`` is the space of its bias. ``fold_refusal`` says why its cast stays on the Vector unit,
+    ``store_refusal`` why no grid may take its store's place, ``bias_refusal`` why its bias cannot be loaded window by window.
     """
 
     v: int
@@ -42,6 +43,8 @@ class ProductSite:
     bias: str | None = None
     refusal: Refusal | None = None
     fold_refusal: Refusal | None = None
+    store_refusal: str | None = None
+    bias_refusal: str | None = None
 
 
 @dataclass(slots=True)

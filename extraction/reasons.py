@@ -30,8 +30,7 @@ def no_placement(snap: Snapshot, site: ProductSite, left_in_mat: bool, chain_ref
     if not left_in_mat:
         return [Refusal("PH-AT-006", f"{what}, but its left operand lies in Vec; load it to Mat")]
     if site.bias == "Mat" and "bias_rebuildable" not in snap.facts_of(site.v):
-        need = "it must be a load of the same statement list, used once, with only loads up to the product"
-        return [Refusal("PH-AT-011", f"{what}, but its bias cannot be loaded window by window: {need}")]
+        return [Refusal("PH-AT-011", f"{what}, but its bias cannot be loaded window by window: {site.bias_refusal}")]
     scratch = _no_scratch(snap, site, what)
     if scratch is not None and scratch.code == "PH-AT-006":
         return [scratch]
@@ -59,6 +58,8 @@ def _no_scratch(snap: Snapshot, site: ProductSite, what: str) -> Refusal | None:
 def _no_store(snap: Snapshot, site: ProductSite, what: str) -> Refusal:
     """Why the windows cannot be stored directly."""
     facts = snap.facts_of(site.v)
+    if site.store_refusal is not None:
+        return Refusal("PH-AT-006", f"{what} where it is stored, but {site.store_refusal}; store it first")
     if "stored_once" not in facts:
         return Refusal("PH-AT-006", f"{what}, but its one use is not a plain 2-D store of the same statement list")
     if site.bias is not None and "store_follows" not in facts:

@@ -15,11 +15,11 @@ from egraph_rules import language as L
 from egraph_rules.families.cast_fold import FOLDABLE, ROUNDING
 from egraph_rules.problem_facts import state_problem
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, ProgramFacts, Refusal
-from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of
+from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of, may_share_memory
 from ir_bridge.drained_pipeline import DrainedPipeline, accumulators_total, read_pipeline, slot_bytes, unprofitable
-from ir_bridge.ir.nodes import CORE_KINDS, Assign, Call, Const, For, ListExpr, Loc, LoopKind, Program, Stmt, Symbol, Var
-from ir_bridge.ir.ops_registry import lookup
+from ir_bridge.ir.nodes import CORE_KINDS, Assign, Block, Call, Const, For, ListExpr, Loc, LoopKind, Program, Stmt, Symbol, Var
 from ir_bridge.ir.types import Space, TileType
+from ir_bridge.lower.disturbance import disturbance
 from ir_bridge.lower.gates import (
     LEFT_OPERAND,
     Operands,
@@ -182,13 +182,22 @@ class _Lowering:
             return
         assert isinstance(use.stmt, Assign)
         if call.op == "tile.store":
-            if use.site is site and _plain_store(call) and not _overwritten(ops, site, position, use.position):
-                record.store = self.number(use.stmt.targets[0])
-                self.out.state(L.stored_once, record.v, record.store)
-                if all(map(_is_load, site.statements[position + 1 : use.position])):
-                    self.out.state(L.store_follows, record.v, record.store)
+            if use.site is site and _plain_store(call):
+                self.store(record, ops, use, site.statements[position + 1 : use.position], facts)
         elif call.op == "tile.cast" and len(use.stmt.targets) == 1:
             self.cast(record, use.stmt.targets[0], call, ops, facts)
+
+    def store(self, record: ProductSite, ops: Operands, use: Use, between: Block, facts: Facts) -> None:
+        """State the one store of a product, unless a grid in its place would read changed operands."""
+        assert isinstance(use.stmt, Assign)
+        operands = (ops.left, ops.right) if ops.bias is None else (ops.left, ops.right, ops.bias)
+        record.store_refusal = disturbance(operands, between, facts)
+        if record.store_refusal is not None:
+            return
+        record.store = self.number(use.stmt.targets[0])
+        self.out.state(L.stored_once, record.v, record.store)
+        if all(map(_is_load, between)):
+            self.out.state(L.store_follows, record.v, record.store)
 
     def cast(self, record: ProductSite, result: Var, call: Call, ops: Operands, facts: Facts) -> None:
         record.cast = c = self.number(result)
@@ -213,7 +222,11 @@ class _Lowering:
         assert space is not None
         record.bias = space.value
         self.out.state(L.bias_in, record.v, space.value)
-        if space is Space.MAT and _rebuildable(bias, site, position, facts):
+        if space is not Space.MAT:
+            return
+        stored = None if record.store == NO_VALUE else self.lowered.values[record.store]
+        record.bias_refusal = _not_rebuildable(bias, site, position, stored, facts)
+        if record.bias_refusal is None:
             self.out.state(L.bias_rebuildable, record.v)
 
     # -- chains and pipelines --------------------------------------------------------------------------------------------
@@ -295,32 +308,22 @@ def _matrix_operands_only(uses: Sequence[Use]) -> bool:
     return True
 
 
-def _overwritten(ops: Operands, site: Site, start: int, end: int) -> bool:
-    """May a statement between the product and its store change an operand's storage in place, so that the product cannot move?"""
-    operands = {ops.left, ops.right} if ops.bias is None else {ops.left, ops.right, ops.bias}
-    for s in site.statements[start + 1 : end]:
-        if type(s) is not Assign or type(s.value) is not Call:
-            if type(s) is not Assign:
-                return True
-            continue
-        d = lookup(s.value.op)
-        if d is None:
-            if any(a in operands for a in s.value.args if type(a) is Var):
-                return True
-        elif d.effects.in_place is not None and s.value.args[d.effects.in_place] in operands:
-            return True
-    return False
-
-
-def _rebuildable(bias: Var, site: Site, position: int, facts: Facts) -> bool:
-    """Can the bias be loaded window by window? It is a load, used once, of the same list, with only loads up to the product."""
+def _not_rebuildable(bias: Var, site: Site, position: int, stored: Var | None, facts: Facts) -> str | None:
+    """Why the bias cannot be loaded again for every window, or None; ``stored``: what the windows are stored into, if any."""
     made = facts.definitions.get(bias)
     if made is None or made.site is not site or made.stmt is None or not _is_load(made.stmt):
-        return False
+        return "it must be a load of the same statement list"
+    if facts.only_use(bias) is None:
+        return "it must be used by this product alone"
     assert isinstance(made.stmt, Assign)
     call = made.stmt.value
     assert isinstance(call, Call)
-    covers = isinstance(bias.type, TileType) and bias.type.valid == bias.type.shape
     two = isinstance(call.args[1], ListExpr) and len(call.args[1].items) == 2
-    between = site.statements[made.position + 1 : position]
-    return covers and two and facts.only_use(bias) is not None and all(map(_is_load, between))
+    if not two or not isinstance(bias.type, TileType) or bias.type.valid != bias.type.shape:
+        return "its load must be two-dimensional and valid from end to end"
+    if not all(map(_is_load, site.statements[made.position + 1 : position])):
+        return "only loads may stand between its load and the product"
+    source = call.args[0]
+    if stored is not None and isinstance(source, Var) and may_share_memory(source, stored, facts):
+        return "the windows are stored into the tensor it is loaded from"
+    return None
