@@ -66,6 +66,7 @@ class BodyConverter:
         self.entry: dict[tuple[Var, Space], Assign] = {}
         self.made: dict[Var, Call] = {}
         self.phis: dict[Var, tuple[Expr, ...]] = {}
+        self.cut: dict[Var, tuple[list[Stmt], Var]] = {}
         self.out: list[Stmt] = []
         self.loc: Loc = NOWHERE
 
@@ -123,6 +124,40 @@ class BodyConverter:
             return have
         return self.move(have, space)
 
+    def vector(self, e: Expr) -> Var:
+        """``e`` as a Vector operand: in Vec or still in Acc, in its logical size (a boxed product is larger)."""
+        tile = self.tile(e)
+        return self.trimmed(tile, e.type.shape) if isinstance(e, Var) and isinstance(e.type, TensorType) else tile
+
+    def trimmed(self, tile: Var, shape: tuple[Dim, ...]) -> Var:
+        """The tile in exactly ``shape``: a boxed one is extracted into Vec, once in each block."""
+        if not isinstance(tile.type, TileType) or tile.type.shape == shape:
+            return tile
+        known = self.cut.get(tile)
+        if known is not None and known[0] is self.out and isinstance(known[1].type, TileType) and known[1].type.shape == shape:
+            return known[1]
+        found = self.emit("tile.extract", tile, 0, 0, list(shape), target_memory=Space.VEC, name=f"{tile.name}_vec")
+        self.cut[tile] = (self.out, found)
+        return found
+
+    def to_vec(self, tile: Var, shape: tuple[Dim, ...]) -> Var:
+        """The tile in Vec, in exactly ``shape``."""
+        cut = self.trimmed(tile, shape)
+        return cut if isinstance(cut.type, TileType) and cut.type.space is Space.VEC else self.move(cut, Space.VEC)
+
+    def _fitted(self, tile: Var, e: Var, box: Box | None) -> Var:
+        """A computed matmul operand in the physical size it is read in: its own, boxed where the call asks for it."""
+        shape = e.type.shape if isinstance(e.type, TensorType) else ()
+        want = boxed(shape, box) if box is not None else shape
+        if not isinstance(tile.type, TileType) or not isinstance(e.type, TensorType) or tile.type.shape == want:
+            return tile
+        cut = self.trimmed(tile, shape)
+        if want == shape or not all(isinstance(d, int) for d in want):
+            return cut
+        storage = self.emit("tile.create", list(want), dtype=e.type.dtype, target_memory=Space.MAT, name=f"{tile.name}_mat")
+        placed = self.emit("tile.assemble", storage, cut, [0, 0], name=f"{tile.name}_mat")
+        return self.emit("tile.set_validshape", placed, *cut.type.valid, name=f"{tile.name}_mat")  # type: ignore[union-attr]
+
     def move(self, tile: Var, space: Space) -> Var:
         return self.emit("tile.move", tile, target_memory=space, name=f"{tile.name}_{space.value.lower()}")
 
@@ -172,14 +207,18 @@ class BodyConverter:
             return self.scalar(e)
         i = c.input_at(index)
         if i is None:
-            return self.tile(e)
+            return self.tile(e) if index in c.any_size else self.vector(e)
         return self._input(e, s, call, c, i)
 
     def _input(self, e: Var, s: Assign, call: Call, c: Conversion, i: Input) -> Expr:
         landing = i.demand.landing
         if landing is None:
             return self.memory(e)
-        return self.tile(e, landing, box_of(self.demands, s, call, c, i), i.demand.allowed, share=False)
+        box = box_of(self.demands, s, call, c, i)
+        if self.computed(e):
+            fitted = self._fitted(self.env[e], e, box)
+            return fitted if getattr(fitted.type, "space", None) in i.demand.allowed else self.move(fitted, landing)
+        return self.tile(e, landing, box, i.demand.allowed, share=False)
 
     def memory(self, e: Expr) -> Expr:
         """``e`` as it now stands: the tile it has become, or the global memory it still is."""
@@ -366,6 +405,8 @@ class BodyConverter:
         if e in self.env and (e, t.space) not in self.copies:
             tile = self.env[e]
             space = getattr(tile.type, "space", None)
+            if t.space is Space.VEC:
+                return self.to_vec(tile, t.shape)
             return tile if space is t.space else self.move(tile, t.space)
         return self.tile(e, t.space, self.demands.box(e, t.space), (t.space,))
 
@@ -380,7 +421,7 @@ class BodyConverter:
                 continue
             space = getattr(type_of(value), "space", None)
             if carried.type.space is Space.ACC and space is not Space.ACC:
-                better[n] = self.move(init, Space.VEC)
+                better[n] = self.to_vec(init, _logical(s.carried[n]))
                 continue
             carry = Carry(init, carried, value, self.made, self.phis)
             valid = narrowed_seed(carry, local)
@@ -409,7 +450,7 @@ class BodyConverter:
                 results.append(r)
                 continue
             assert orelse is not None
-            self._meet(then, then_values, orelse, else_values, n)
+            self._meet(then, then_values, orelse, else_values, n, _logical(r))
             new = Var(r.name, agreed(type_of(then_values[n]), type_of(else_values[n])))
             self.phis[new] = (then_values[n], else_values[n])
             self.env[r] = new
@@ -435,18 +476,29 @@ class BodyConverter:
         mine, self.out = self.out, outer
         return mine, values
 
-    def _meet(self, then: list[Stmt], tv: list[Expr], orelse: list[Stmt], ev: list[Expr], n: int) -> None:
+    def _meet(self, then: list[Stmt], tv: list[Expr], orelse: list[Stmt], ev: list[Expr], n: int, shape: tuple[Dim, ...]) -> None:
         """Bring the n-th values of two arms into one space: where one of them is in Vec or Mat, the other moves there."""
         a, b = (getattr(type_of(v[n]), "space", None) for v in (tv, ev))
-        if a is b:
+        if a is b and _physical(tv[n]) == _physical(ev[n]):
             return
         space = Space.MAT if Space.MAT in (a, b) else Space.VEC
         for statements, values, at in ((then, tv, a), (orelse, ev, b)):
             value = values[n]
-            if at is not space and isinstance(value, Var):
+            if isinstance(value, Var) and (at is not space or space is Space.VEC):
                 outer, self.out = self.out, statements
-                values[n] = self.move(value, space)
+                values[n] = self.to_vec(value, shape) if space is Space.VEC else self.move(value, space)
                 self.out = outer
+
+
+def _logical(v: Var) -> tuple[Dim, ...]:
+    """The shape of a tensor value."""
+    assert isinstance(v.type, TensorType)
+    return v.type.shape
+
+
+def _physical(e: Expr) -> tuple[Dim, ...]:
+    t = type_of(e)
+    return t.shape if isinstance(t, TileType) else ()
 
 
 def boxed(shape: tuple[Dim, ...], box: Box) -> tuple[Dim, ...]:

@@ -15,9 +15,6 @@ from ir_bridge.ir.types import Dim, Space, TileType, Type
 
 Valid = tuple[Dim, ...]
 
-#: Rows of one fractal block: an accumulator this high is packed by its physical rows whatever is valid of it.
-_ONE_BLOCK = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Carry:
@@ -33,16 +30,15 @@ class Carry:
 def narrowed_seed(carry: Carry, local: frozenset[Var]) -> Valid | None:
     """The valid region to declare an accumulator's seed with; None when it stays as it is.
 
-    It stays when it is no fresh accumulator, when the yield is no narrower, when one block of rows reads the same either way, and
-    when the extents are computed inside the loop (``local``), where the seed can't name them.
+    It stays when it is no fresh accumulator, when the yield is no narrower, and when the extents are computed inside the loop
+    (``local``), where the seed can't name them. An accumulator of one block of rows reads the same either way; it is narrowed all
+    the same, so that a store of it writes the valid rows alone.
     """
     t = carry.carried.type
     if not isinstance(t, TileType) or t.space is not Space.ACC or not _is_seed(carry.seed, carry.made):
         return None
     found = _proven(carry.value, carry)
     if found is None or found == t.valid:
-        return None
-    if t.shape[0] == _ONE_BLOCK and t.valid == t.shape:
         return None
     if any(v in local for d in found if not isinstance(d, int) for v in vars_in(d)):
         return None
@@ -82,11 +78,7 @@ def _declared(v: Var) -> Valid | None:
 
 
 def agreed(a: Type, b: Type) -> Type:
-    """The type of a value that is one of two: the first's, valid in what both are, compact if either is."""
-    if not isinstance(a, TileType) or not isinstance(b, TileType) or a == b:
+    """The type of a value that is one of two: the first's (as it reads in the text), compact if either is."""
+    if not isinstance(a, TileType) or not isinstance(b, TileType) or a.view.compact == b.view.compact:
         return a
-    if a.valid == b.valid:
-        compact = a.view.compact or b.view.compact
-        return replace(a, view=replace(a.view, compact=compact))
-    wider = a if a.view.valid_shape is None else b
-    return replace(wider, view=replace(wider.view, compact=a.view.compact or b.view.compact))
+    return replace(a, view=replace(a.view, compact=a.view.compact or b.view.compact))

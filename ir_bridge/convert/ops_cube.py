@@ -39,9 +39,9 @@ def _whole_buffer(b: BodyConverter, tile: Var, keyword: str) -> None:
     zero = isinstance(offset, ListExpr) and all(o == Const(0) for o in offset.items)
     if zero and tile_type(parent).shape == tile_type(tile).shape:
         return
+    name = parent.name.removesuffix("_tile") if isinstance(parent, Var) else "a tile"
     raise b.refusal(
-        f"{keyword}=True on {tile.name.removesuffix('_tile')}, a window of {getattr(parent, 'name', 'a tile').removesuffix('_tile')} in Mat, "
-        "which the cube can't read transposed",
+        f"{keyword}=True on {tile.name.removesuffix('_tile')}, a window of {name} in Mat, which the cube can't read transposed",
         "slice the global tensor and load each window on its own, or transpose it in global memory and drop the flag",
     )
 

@@ -81,8 +81,8 @@ def _gather(b: BodyConverter, s: Site) -> Expr:
         axis = constant(dim)
         assert isinstance(axis, int)
         index = _flat_index(b, s, source, index, axis)
-    if isinstance(type_of(source), TileType):
-        return _gather_on_chip(b, s, source, index)
+    if isinstance(source, Var) and isinstance(source.type, TileType):
+        return _gather_on_chip(b, s, b.trimmed(source, _shape_of(s.call.args[0])), index)
     return b.emit("tile.mgather", source, index, coalesce="elem", name=s.name)
 
 

@@ -109,13 +109,26 @@ def _slice(b: BodyConverter, s: Site) -> Expr:
     shape, offset = dims(s.call.op, "shape", shape_arg), dims(s.call.op, "offset", offset_arg)
     valid = dims(s.call.op, "valid_shape", s.args[3]) if len(s.args) > 3 else shape
     if isinstance(type_of(source), TileType):
-        return _per_space(b, s, {sp: b.emit("tile.slice", t, *s.args[1:], name=s.name) for sp, t in _sources(b, s).items()})
+        return _per_space(b, s, {sp: _tile_window(b, s, sp, t) for sp, t in _sources(b, s).items()})
     made: dict[Space, Var] = {}
     for space in _spaces(b, s):
         box = b.demands.box(s.target, space) if s.target is not None else None
         name = s.name if space is Space.VEC or not made else f"{s.name}_{space.value.lower()}"
         made[space] = b.load(source, offset, shape, valid, space, box, name)
     return _per_space(b, s, made)
+
+
+def _tile_window(b: BodyConverter, s: Site, space: Space, tile: Var) -> Var:
+    """A window of a tile: a view, except of an accumulator, which is read out of L0C."""
+    if tile_type(tile).space is not Space.ACC:
+        return b.emit("tile.slice", tile, *s.args[1:], name=s.name)
+    row, col = dims(s.call.op, "offset", s.args[2])
+    found = b.emit("tile.extract", tile, row, col, s.args[1], target_memory=space, name=s.name)
+    return (
+        found
+        if len(s.args) < 4
+        else b.emit("tile.set_validshape", found, *dims(s.call.op, "valid_shape", s.args[3]), name=s.name)
+    )
 
 
 def _sources(b: BodyConverter, s: Site) -> dict[Space, Var]:
@@ -135,7 +148,13 @@ def _view(op: str, tile_op: str, *, boxes: bool = False) -> None:
     @conversion(op, view=True, boxes_through=boxes)
     def rule(b: BodyConverter, s: Site) -> Expr:
         kwargs = dict(s.call.kwargs)
-        made = {sp: b.emit(tile_op, t, *s.args[1:], name=s.name, **kwargs) for sp, t in _sources(b, s).items()}
+        subject = s.call.args[0]
+        shape = subject.type.shape if isinstance(subject, Var) and isinstance(subject.type, TensorType) else None
+        made: dict[Space, Var] = {}
+        for space, tile in _sources(b, s).items():
+            if op != "tensor.set_validshape" and tile_type(tile).space is Space.ACC and shape is not None:
+                tile = b.to_vec(tile, shape)
+            made[space] = b.emit(tile_op, tile, *s.args[1:], name=s.name, **kwargs)
         return _per_space(b, s, made)
 
 
@@ -148,7 +167,7 @@ _view("tensor.set_validshape", "tile.set_validshape", boxes=True)
 # -- assembling --------------------------------------------------------------------------------------------------------
 
 
-@conversion("tensor.assemble", memory=(0,))
+@conversion("tensor.assemble", memory=(0,), any_size=(1,))
 def _assemble(b: BodyConverter, s: Site) -> Expr:
     """Into global memory a bulk store; into local storage an assemble."""
     target, source, offset = s.args[0], s.args[1], b.scalar(s.args[2])

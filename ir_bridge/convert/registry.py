@@ -53,14 +53,18 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How one tensor operation converts. ``view``: the result shows operand 0, so what is demanded of it is demanded of that;
-    ``boxes_through``: the physical rounding of a matmul operand may pass through the view as well. ``stays``: the operation may
-    remain in a tile program, on global memory."""
+    """How one tensor operation converts.
+
+    ``any_size``: operands read by their valid region alone. ``view``: the result shows operand 0, so what is demanded of it is
+    demanded of that; ``boxes_through``: the physical rounding of a matmul operand may pass through the view as well.
+    ``stays``: the operation may remain in a tile program, on global memory.
+    """
 
     op: str
     rule: Rule
     inputs: tuple[Input, ...] = ()
     memory: frozenset[int] = field(default_factory=frozenset)
+    any_size: frozenset[int] = field(default_factory=frozenset)
     view: bool = False
     boxes_through: bool = False
     stays: bool = False
@@ -80,6 +84,7 @@ def conversion(
     *,
     inputs: tuple[Input, ...] = (),
     memory: tuple[int, ...] = (),
+    any_size: tuple[int, ...] = (),
     view: bool = False,
     boxes_through: bool = False,
     stays: bool = False,
@@ -91,7 +96,7 @@ def conversion(
             raise RegistryError(f"a conversion is registered for {op!r}, which the op table does not have")
         if op in _REGISTRY:
             raise RegistryError(f"{op}: two conversions are registered")
-        _REGISTRY[op] = Conversion(op, rule, inputs, frozenset(memory), view, boxes_through, stays)
+        _REGISTRY[op] = Conversion(op, rule, inputs, frozenset(memory), frozenset(any_size), view, boxes_through, stays)
         return rule
 
     return add

@@ -23,9 +23,10 @@ from ir_bridge.ir.ops_tile import same_dim
 from ir_bridge.ir.ops_types import operand_type, valid_or_none
 from ir_bridge.ir.types import Dim, Space, TileType, Type, View
 
-_VEC = (Space.VEC,)
-_LEFT = (Space.LEFT, Space.MAT, Space.VEC)
-_RIGHT = (Space.RIGHT, Space.MAT)
+#: As for all Vector operands: a product that still stands in Acc crosses over later.
+_VEC = (Space.VEC, Space.ACC)
+_LEFT = (Space.LEFT, Space.MAT, Space.VEC, Space.ACC)
+_RIGHT = (Space.RIGHT, Space.MAT, Space.ACC)
 
 
 def _tile(op: str, name: str, e: Expr) -> TileType:

@@ -344,9 +344,10 @@ def _reshape(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
 
 # -- the table ------------------------------------------------------------------------------------------
 
-#: Where a matrix operand may be at the L0 tiling step; it ends in the first one.
-_LEFT = (Space.LEFT, Space.MAT, Space.VEC)
-_RIGHT = (Space.RIGHT, Space.MAT)
+#: Where a matrix operand may be at the L0 tiling step; it ends in the first one. A product that still stands in Acc
+#: crosses over when spaces are inferred, after tiling.
+_LEFT = (Space.LEFT, Space.MAT, Space.VEC, Space.ACC)
+_RIGHT = (Space.RIGHT, Space.MAT, Space.ACC)
 _BIAS = (Space.BIAS, Space.MAT)
 _ACC = (Space.ACC,)
 _OFFSETS = ("offset",)
