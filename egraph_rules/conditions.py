@@ -26,16 +26,26 @@ def columns_c(n: Int) -> Integer:
     return align_up(n, P.box_n)
 
 
-@predicate
-def fits_l0a(line: Integer, k: Integer, depth: Integer) -> Comparison:
-    """{depth} buffer(s) of a {k}-deep panel of A, {line} bytes a step, fit L0A"""
-    return line * k * depth <= P.l0a
+def deepest_a(m: Int) -> Integer:
+    """The deepest panel of A with m rows, boxed, that fits L0A once: elements of K."""
+    return P.l0a // line_a(m)
+
+
+def deepest_b(n: Int) -> Integer:
+    """The deepest panel of B with n columns, boxed, that fits L0B once: elements of K."""
+    return P.l0b // line_b(n)
 
 
 @predicate
-def fits_l0b(line: Integer, k: Integer, depth: Integer) -> Comparison:
-    """{depth} buffer(s) of a {k}-deep panel of B, {line} bytes a step, fit L0B"""
-    return line * k * depth <= P.l0b
+def fits_l0a(k: Integer, depth: Integer, deepest: Integer) -> Comparison:
+    """{depth} buffer(s) of a {k}-deep panel of A fit L0A, which holds {deepest} steps of K"""
+    return k * depth <= deepest
+
+
+@predicate
+def fits_l0b(k: Integer, depth: Integer, deepest: Integer) -> Comparison:
+    """{depth} buffer(s) of a {k}-deep panel of B fit L0B, which holds {deepest} steps of K"""
+    return k * depth <= deepest
 
 
 @predicate

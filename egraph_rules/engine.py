@@ -147,13 +147,13 @@ class Frozen:
         readers.append(self._class)
         return [tuple(read(x) for read, x in zip(readers, (*row.inputs, row.output), strict=True)) for row in function.rows]
 
-    def numbers(self, table: Table) -> list[list[int]]:
-        """All rows of a constructor with i64 columns, each with its class last: the fast way for thousands of candidates."""
+    def numbers(self, table: Table) -> tuple[list[int], list[int]]:
+        """All rows of a constructor with i64 columns, flat, and each row's class: the fast way for thousands of candidates."""
         function = self._functions.get(table.name)
         if function is None:
-            return []
-        read, klass = self._egraph.value_to_i64, self._class
-        return [[*map(read, row.inputs), klass(row.output)] for row in function.rows]
+            return [], []
+        rows, read, klass = function.rows, self._egraph.value_to_i64, self._class
+        return [read(x) for row in rows for x in row.inputs], [klass(row.output) for row in rows]
 
     def _reader(self, kind: str) -> Any:
         return self._number if kind == "i64" else self._string if kind == "String" else self._class
@@ -188,6 +188,14 @@ class Engine:
             return list(self._egraph.run_program(*self._egraph.parse_program(line)))
         except bindings.EggSmolError as error:
             raise TilesatError(f"the e-graph engine refused {line[:200]!r}: {error}") from error
+
+    def push(self) -> None:
+        """Remember the state: rules and axioms."""
+        self._egraph.run_program(bindings.Push(1))
+
+    def pop(self) -> None:
+        """Go back to the state remembered last."""
+        self._egraph.run_program(bindings.Pop(bindings.PanicSpan(), 1))
 
     def command(self, command: Any) -> Any:
         """Run one prepared command and return its one output."""
@@ -256,12 +264,12 @@ class Session:
 
     def __enter__(self) -> Session:
         self._engine.load(self._facts)
-        self._engine.run("(push)")
+        self._engine.push()
         self._engine.add(self._facts)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._engine.run("(pop)")
+        self._engine.pop()
 
     def add(self, facts: Facts) -> None:
         """Assert more facts of the tables the session began with."""
@@ -271,29 +279,29 @@ class Session:
         """Run every stage to its fixpoint or to a limit; call again after :meth:`add` to go on."""
         began = time.perf_counter()
         self.report.stop = StopReason.SATURATED
+        self.report.nodes = self._size()
         for stage in self._engine.stages:
             stop = self._run_stage(stage, limits, began)
             if stop is not None:
                 self.report.stop = stop
                 break
         self.report.phases["saturate"] = self.report.phases.get("saturate", 0.0) + time.perf_counter() - began
-        self.report.nodes = self._size()
         return self.report
 
     def _run_stage(self, stage: str, limits: Limits, began: float) -> StopReason | None:
-        for iteration in range(limits.iterations + 1):
+        """Iterate one stage until nothing is new (None) or a limit is met."""
+        for _ in range(limits.iterations):
             before = time.perf_counter()
             if before - began > limits.seconds:
                 return StopReason.SECONDS
-            if self._size() > limits.nodes:
+            if self.report.nodes > limits.nodes:
                 return StopReason.NODES
-            if iteration == limits.iterations:
-                return StopReason.ITERATIONS
             run = self._engine.command(self._engine.steps[stage]).report
             self._account(run, time.perf_counter() - before)
             if not run.updated:
                 return None
-        return None
+            self.report.nodes = self._size()
+        return StopReason.ITERATIONS
 
     def _account(self, run: Any, seconds: float) -> None:
         """Add an iteration to the report.

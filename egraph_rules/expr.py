@@ -15,6 +15,7 @@ from typing import Any, Union
 
 Number = Any  # int, or a numpy array where conditions are tried on many candidates at once
 
+
 _EGGLOG_OPS: dict[str, Callable[[Number, Number], Number]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -45,11 +46,12 @@ class Integer:
     def __sub__(self, other: Int) -> Operation:
         return Operation("-", self, literal(other))
 
-    def __mul__(self, other: Int) -> Operation:
-        return Operation("*", self, literal(other))
+    def __mul__(self, other: Int) -> Integer:
+        by = literal(other)
+        return self if by == Literal(1) else Operation("*", self, by)
 
-    def __rmul__(self, other: Int) -> Operation:
-        return Operation("*", literal(other), self)
+    def __rmul__(self, other: Int) -> Integer:
+        return literal(other) * self
 
     def __radd__(self, other: Int) -> Operation:
         return Operation("+", literal(other), self)

@@ -46,10 +46,22 @@ problem = table(
 )
 allows = table("allows", "p regime:String", about="the target's lowering can emit this design axis for the problem")
 extent = table("extent", "e", about="tile extents of the target: multiples of the fractal")
-axis_m = table("axis_m", "p m line_a line_c", about="m may be a tile's rows; bytes of m boxed rows in L0A and in L0C")
-axis_n = table("axis_n", "p n line_b columns", about="n may be a tile's columns; bytes of n boxed columns in L0B; boxed columns")
+axis_m = table(
+    "axis_m",
+    "p m deep_a line_c",
+    about="m may be a tile's rows; the deepest panel of A with m rows in L0A; the bytes of L0C a column of m rows takes",
+)
+axis_n = table(
+    "axis_n",
+    "p n deep_b columns",
+    about="n < N may be a tile's columns; the deepest panel of B with n columns in L0B; the columns it takes in L0C",
+)
 axis_k = table("axis_k", "p k", about="k may be the depth of a panel")
-window = table("window", "p m n scope line_a line_b", about="one m × n accumulator fits L0C")
+panel = table("panel", "p deepest k", about="a panel k deep fits where one of the deepest does")
+streamed = table("streamed", "p m n scope deepest", about="the deepest panels that fit beside an m × n window, two of each")
+window = table(
+    "window", "p m n scope deep_a deep_b", about="one m × n accumulator fits L0C; the deepest panels of A and B with it"
+)
 twin_window = table("twin_window", "p m n scope", about="two m × n accumulators fit L0C")
 holds_a = table("holds_a", "regime", about="regimes whose outer loop holds A's panel")
 holds_b = table("holds_b", "regime", about="regimes whose outer loop holds B's panel")

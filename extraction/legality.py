@@ -9,12 +9,12 @@ from egraph_rules.conditions import (
     bias_window_fits,
     box_aligned,
     columns_c,
+    deepest_a,
+    deepest_b,
     fits_l0a,
     fits_l0b,
     fits_l0c,
     fractal_aligned,
-    line_a,
-    line_b,
     line_c,
     within,
 )
@@ -42,8 +42,8 @@ def tile_conditions(env: dict[str, int], m: int, n: int, k: int) -> Iterator[Con
     yield from (within(m, P.max_m), within(n, P.max_n), within(k, P.max_k))
     yield from (fractal_aligned(m), box_aligned(n, P.align_n), box_aligned(k, P.align_k), box_aligned(P.max_k, P.align_k))
     depth = literal(1 if k >= env["max_k"] else 2)
-    yield fits_l0a(line_a(m), literal(k), depth)
-    yield fits_l0b(line_b(n), literal(k), depth)
+    yield fits_l0a(k, depth, deepest_a(m))
+    yield fits_l0b(k, depth, deepest_b(n))
     yield fits_l0c(line_c(m), columns_c(n), literal(1))
     yield bias_window_fits(n, literal(L.WHOLE), literal(1))
     if n < env["max_n"]:

@@ -147,21 +147,23 @@ def _node(op: str, kinds: list[str], row: tuple[Any, ...], classes: dict[int, tu
 
 
 def _schedules(frozen: Frozen, classes: dict[int, tuple[int, int]]) -> dict[int, Schedules]:
-    rows = frozen.numbers(L.Cube)
-    if not rows:
+    flat, in_class = frozen.numbers(L.Cube)
+    if not flat:
         return {}
-    table = np.array(rows, dtype=np.int64)
     scope_of = np.zeros(max(classes) + 1, dtype=np.int64)
     for klass, (_, scope) in classes.items():
         scope_of[klass] = scope
-    table = table[np.lexsort((table[:, 4], table[:, 3], table[:, 2], table[:, 1], table[:, 0]))]
-    problems, starts = np.unique(table[:, 0], return_index=True)
-    ends = [*starts[1:], len(table)]
-    return {int(p): _one_problem(table[a:b], scope_of) for p, a, b in zip(problems, starts, ends, strict=True)}
+    p, m, n, k, regime = np.array(flat, dtype=np.int64).reshape(-1, len(L.Cube.columns)).T
+    order = np.lexsort((regime, k, n, m, p))
+    columns = [np.ascontiguousarray(x[order]) for x in (m, n, k, regime, scope_of[np.array(in_class)])]
+    problems, starts = np.unique(p[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    return {int(q): _one_problem(*(x[a:b] for x in columns)) for q, a, b in zip(problems, starts, ends, strict=True)}
 
 
-def _one_problem(rows: NDArray[np.int64], scope_of: NDArray[np.int64]) -> Schedules:
-    _, m, n, k, regime, klass = rows.T
+def _one_problem(
+    m: NDArray[np.int64], n: NDArray[np.int64], k: NDArray[np.int64], regime: NDArray[np.int64], scope: NDArray[np.int64]
+) -> Schedules:
     base = regime % L.DOUBLE_C
     dbc = (1 + regime // L.DOUBLE_C).astype(np.int8)
-    return Schedules(Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc), regime, scope_of[klass])
+    return Schedules(Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc), regime, scope)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import box_aligned, fits_l0a, fits_l0b, line_a, line_b, smaller
-from egraph_rules.expr import literal
+from egraph_rules.conditions import box_aligned, deepest_a, deepest_b, fits_l0a, fits_l0b, smaller, within
+from egraph_rules.expr import Integer, literal, smaller_of
 from egraph_rules.language import (
     FRACTAL,
     STREAMED,
@@ -24,15 +24,23 @@ from egraph_rules.language import (
     Schedule,
     axis_k,
     extent,
+    panel,
     product,
+    streamed,
     the_problem,
     window,
 )
 from egraph_rules.rule import Rule, family, rule, union, variables
 
-m, n, k, scope, a, b = variables("m n k scope line_a line_b")
+m, n, k, scope, a, b, deepest = variables("m n k scope deep_a deep_b deepest")
 v, left, right = variables("v left right")
 TWO, LEAST = literal(2), literal(FRACTAL)
+
+
+def deepest_streamed() -> Integer:
+    """The deepest k, less than K, of which two panels of both operands fit: a multiple of its step."""
+    both = smaller_of(a, b) // TWO // P.align_k * P.align_k
+    return smaller_of(both, P.max_k - P.align_k)
 
 
 @family("k_split")
@@ -43,15 +51,35 @@ def K_SPLIT() -> Iterator[Rule]:
         "k may be a panel's depth when two of the thinnest panels fit",
         stage="extents",
         reads=[the_problem(), extent(k)],
-        when=[smaller(k, P.max_k), box_aligned(k, P.align_k), fits_l0a(line_a(LEAST), k, TWO), fits_l0b(line_b(LEAST), k, TWO)],
+        when=[
+            smaller(k, P.max_k),
+            box_aligned(k, P.align_k),
+            fits_l0a(k, TWO, deepest_a(LEAST)),
+            fits_l0b(k, TWO, deepest_b(LEAST)),
+        ],
         then=[axis_k(P.p, k)],
+    )
+    yield rule(
+        "shallower_panel",
+        "a panel k deep fits wherever a deeper one does",
+        stage="windows",
+        reads=[axis_k(P.p, deepest), axis_k(P.p, k)],
+        when=[within(k, deepest)],
+        then=[panel(P.p, deepest, k)],
+    )
+    yield rule(
+        "streamed_panels",
+        "beside an m × n window, panels of A and B stream when two of each fit",
+        stage="windows",
+        reads=[window(P.p, m, n, scope, a, b), the_problem()],
+        when=[fits_l0a(P.align_k, TWO, a), fits_l0b(P.align_k, TWO, b)],
+        then=[streamed(P.p, m, n, scope, deepest_streamed())],
     )
     yield rule(
         "k_split",
         "A[m, K] @ B[K, n] = Σ A[m, ko:ko+k] @ B[ko:ko+k, n]",
         stage="schedules",
-        reads=[window(P.p, m, n, scope, a, b), the_problem(), axis_k(P.p, k)],
-        when=[fits_l0a(a, k, TWO), fits_l0b(b, k, TWO)],
+        reads=[streamed(P.p, m, n, scope, deepest), panel(P.p, deepest, k)],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
     )
     yield rule(

@@ -2,7 +2,8 @@
 
     C[M, N]  =  ⋃ over (mi, ni) of  A[mi : mi+m, :] @ B[:, ni : ni+n]
 
-m and n need not divide M and N: boundary windows are narrower (specification 1, "M/N 切分").
+m and n need not divide M and N: boundary windows are narrower (specification 1, "M/N 切分"). What depends on one extent alone is
+computed once per extent, so that the join of both does the least.
 """
 
 from __future__ import annotations
@@ -13,22 +14,27 @@ from egraph_rules.conditions import (
     bias_window_fits,
     box_aligned,
     columns_c,
+    deepest_a,
+    deepest_b,
     fits_l0a,
     fits_l0b,
     fits_l0c,
-    line_a,
-    line_b,
     line_c,
     smaller,
     within,
 )
-from egraph_rules.expr import Comparison, Integer, literal, predicate
-from egraph_rules.language import FRACTAL, GRID, ROWS, P, axis_m, axis_n, extent, the_problem, window
+from egraph_rules.expr import Comparison, Integer, literal, predicate, smaller_of
+from egraph_rules.language import FRACTAL, GRID, ROWS, WHOLE, P, axis_m, axis_n, cuttable, extent, product, the_problem, window
 from egraph_rules.rule import Rule, family, rule, variables
 
 (v,) = variables("v")
-m, n, a, b, c, columns = variables("m n line_a line_b line_c columns")
+m, n, deep_a, deep_b, line, columns = variables("m n deep_a deep_b line_c columns")
 ONE, LEAST = literal(1), literal(FRACTAL)
+
+
+def least_depth() -> Integer:
+    """The least that must fit of an operand: two of the thinnest panels, which stream, or one of all K, which is held."""
+    return smaller_of(P.align_k * 2, P.max_k)
 
 
 @predicate
@@ -45,8 +51,13 @@ def MN_GRID() -> Iterator[Rule]:
         "m rows may be cut when the thinnest panel and window of them fit",
         stage="extents",
         reads=[the_problem(), extent(m)],
-        when=[within(m, P.max_m), fits_l0a(line_a(m), LEAST, ONE), fits_l0c(line_c(m), columns_c(LEAST), ONE)],
-        then=[axis_m(P.p, m, line_a(m), line_c(m))],
+        when=[
+            within(m, P.max_m),
+            box_aligned(P.max_k, P.align_k),
+            fits_l0a(least_depth(), ONE, deepest_a(m)),
+            fits_l0c(line_c(m), columns_c(LEAST), ONE),
+        ],
+        then=[axis_m(P.p, m, deepest_a(m), line_c(m))],
     )
     yield rule(
         "tile_columns",
@@ -54,29 +65,35 @@ def MN_GRID() -> Iterator[Rule]:
         stage="extents",
         reads=[the_problem(), extent(n)],
         when=[
-            within(n, P.max_n),
+            smaller(n, P.max_n),
             box_aligned(n, P.align_n),
-            fits_l0b(line_b(n), LEAST, ONE),
+            bias_can_be_cut(P.bias_held),
+            fits_l0b(least_depth(), ONE, deepest_b(n)),
             fits_l0c(line_c(LEAST), columns_c(n), ONE),
-            bias_window_fits(n, literal(ROWS), ONE),
+            bias_window_fits(n, literal(GRID), ONE),
         ],
-        then=[axis_n(P.p, n, line_b(n), columns_c(n))],
+        then=[axis_n(P.p, n, deepest_b(n), columns_c(n))],
     )
     yield rule(
         "grid_of_rows",
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B",
         stage="windows",
-        reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, P.max_n, b, columns)],
-        when=[smaller(m, P.max_m), box_aligned(P.max_k, P.align_k), fits_l0c(c, columns, ONE)],
-        then=[window(P.p, m, P.max_n, ROWS, a, b)],
+        reads=[axis_m(P.p, m, deep_a, line), the_problem()],
+        when=[
+            smaller(m, P.max_m),
+            box_aligned(P.max_n, P.align_n),
+            bias_window_fits(P.max_n, literal(ROWS), ONE),
+            fits_l0c(line, columns_c(P.max_n), ONE),
+        ],
+        then=[window(P.p, m, P.max_n, ROWS, deep_a, deepest_b(P.max_n))],
     )
     yield rule(
         "grid_of_windows",
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]",
         stage="windows",
-        reads=[the_problem(), axis_m(P.p, m, a, c), axis_n(P.p, n, b, columns)],
-        when=[smaller(n, P.max_n), bias_can_be_cut(P.bias_held), box_aligned(P.max_k, P.align_k), fits_l0c(c, columns, ONE)],
-        then=[window(P.p, m, n, GRID, a, b)],
+        reads=[axis_m(P.p, m, deep_a, line), axis_n(P.p, n, deep_b, columns), the_problem()],
+        when=[fits_l0c(line, columns, ONE)],
+        then=[window(P.p, m, n, GRID, deep_a, deep_b)],
     )
     yield rule(
         "cut_freely",

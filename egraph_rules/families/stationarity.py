@@ -27,7 +27,7 @@ from egraph_rules.language import (
 )
 from egraph_rules.rule import Rule, Term, family, rule, union, variables
 
-m, n, scope, a, b = variables("m n scope line_a line_b")
+m, n, scope, a, b = variables("m n scope deep_a deep_b")
 ONE, TWO, FOUR = literal(1), literal(2), literal(4)
 
 
@@ -65,7 +65,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "for mi, for ni: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
         stage="schedules",
         reads=[window(P.p, m, n, scope, a, b), the_problem()],
-        when=[fits_l0a(a, P.max_k, TWO), fits_l0b(b, P.max_k, TWO), holding_a_loads_less(m, n), bias_window_fits(n, scope, FOUR)],
+        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_a_loads_less(m, n), bias_window_fits(n, scope, FOUR)],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
     )
     yield rule(
@@ -73,7 +73,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "for ni, for mi: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
         stage="schedules",
         reads=[window(P.p, m, n, scope, a, b), the_problem()],
-        when=[fits_l0a(a, P.max_k, TWO), fits_l0b(b, P.max_k, TWO), holding_b_loads_less(m, n), bias_window_fits(n, scope, TWO)],
+        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_b_loads_less(m, n), bias_window_fits(n, scope, TWO)],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
     )
     yield rule(
@@ -81,7 +81,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "for mi: hold A[mi, :] in one buffer; for ni: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
         reads=[window(P.p, m, n, scope, a, b), the_problem(), allows(P.p, "operand_stationary")],
-        when=[fits_l0a(a, P.max_k, ONE), fits_l0b(b, P.max_k, TWO), bias_window_fits(n, scope, TWO)],
+        when=[fits_l0a(P.max_k, ONE, a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
         then=[union(Schedule(P.p, scope), full_depth(A_STATIONARY))],
     )
     yield rule(
@@ -89,6 +89,6 @@ def STATIONARITY() -> Iterator[Rule]:
         "for ni: hold B[:, ni] in one buffer; for mi: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
         reads=[window(P.p, m, n, scope, a, b), the_problem(), allows(P.p, "operand_stationary")],
-        when=[fits_l0a(a, P.max_k, TWO), fits_l0b(b, P.max_k, ONE), bias_window_fits(n, scope, ONE)],
+        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, ONE, b), bias_window_fits(n, scope, ONE)],
         then=[union(Schedule(P.p, scope), full_depth(B_STATIONARY))],
     )

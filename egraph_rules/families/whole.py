@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import bias_window_fits, box_aligned, columns_c, fits_l0c, fractal_aligned, line_a, line_b, line_c
+from egraph_rules.conditions import (
+    bias_window_fits,
+    box_aligned,
+    columns_c,
+    deepest_a,
+    deepest_b,
+    fits_l0c,
+    fractal_aligned,
+    line_c,
+)
 from egraph_rules.expr import literal
 from egraph_rules.language import WHOLE, AsItStands, Done, In, P, StoreFrom, product, stored_once, the_problem, window
 from egraph_rules.rule import Rule, family, rule, union, variables
@@ -32,7 +41,7 @@ def WHOLE_PRODUCT() -> Iterator[Rule]:
             fits_l0c(line_c(P.max_m), columns_c(P.max_n), literal(1)),
             bias_window_fits(P.max_n, literal(WHOLE), literal(1)),
         ],
-        then=[window(P.p, P.max_m, P.max_n, WHOLE, line_a(P.max_m), line_b(P.max_n))],
+        then=[window(P.p, P.max_m, P.max_n, WHOLE, deepest_a(P.max_m), deepest_b(P.max_n))],
     )
     yield rule(
         "product_as_it_stands",
