@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from egraph_rules.catalogue import RuleSetError as RuleSetError
     from egraph_rules.catalogue import rules as rules
     from egraph_rules.engine import Limits as Limits
+    from ir_bridge.ir.interpreter import ExecuteError as ExecuteError
     from ir_bridge.ir.interpreter import execute as execute
+    from ir_bridge.ir.interpreter_inputs import random_inputs as random_inputs
     from ir_bridge.ir.nodes import Program as Program
     from ir_bridge.ir.parser import ParseError as ParseError
     from ir_bridge.ir.parser import load as load
     from ir_bridge.ir.parser import parse as parse
+    from ir_bridge.ir.verifier import Finding as Finding
     from ir_bridge.ir.verifier import VerifyError as VerifyError
     from ir_bridge.ir.verifier import verify as verify
     from ir_bridge.lower.gates import PlacementError as PlacementError
@@ -43,6 +46,8 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; it is imported when it is first asked for.
 _HOMES = {
+    "ExecuteError": "ir_bridge.ir.interpreter",
+    "Finding": "ir_bridge.ir.verifier",
     "Limits": "egraph_rules.engine",
     "ParseError": "ir_bridge.ir.parser",
     "PerfHint": "tilesat.tiling",
@@ -65,6 +70,7 @@ _HOMES = {
     "load": "ir_bridge.ir.parser",
     "load_target": "cost.hardware",
     "parse": "ir_bridge.ir.parser",
+    "random_inputs": "ir_bridge.ir.interpreter_inputs",
     "rules": "egraph_rules.catalogue",
     "simulate": "tilesat.simulation",
     "targets": "cost.hardware",
