@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cost.dtypes import accumulator
+from cost.dtypes import FP32, accumulator
 from cost.hardware import Target
 from cost.physical import accumulator_bytes
 from ir_bridge.ir.names import base_name
@@ -86,6 +86,8 @@ def footprint(t: TileType, target: Target) -> int | None:
         assert isinstance(m, int)
         assert isinstance(n, int)
         return accumulator_bytes(target, m, n, t.dtype)
+    if t.space is Space.BIAS:  # the table holds accumulator elements, whatever was moved into it
+        return max(t.dtype.bytes, FP32.bytes) * t.elements()
     return t.dtype.footprint(t.elements())
 
 

@@ -24,6 +24,8 @@ SOURCES: dict[Space, tuple[Space, ...]] = {
     Space.MAT: (Space.MAT, Space.VEC, Space.ACC),
     Space.VEC: (Space.VEC, Space.ACC, Space.MAT),
 }
+#: Edge of the cube's fractal: M, N and K are cut in multiples of it.
+FRACTAL = 16
 #: Where a load from global memory can put a tile: the L0 buffers are filled from Mat.
 LOADABLE = (Space.MAT, Space.VEC)
 
@@ -144,7 +146,7 @@ def _bias(d: OpDef, args: tuple[Expr, ...], inferred: tuple[Type, ...], target: 
     if not isinstance(left, TileType) or not isinstance(bias, TileType):
         return
     acc = accumulator(left.dtype)
-    fits = bias.dtype == acc if bias.space is Space.BIAS else target.supports_mat_to_bias(bias.dtype, acc)
+    fits = target.supports_mat_to_bias(bias.dtype, acc) or (bias.space is Space.BIAS and bias.dtype == acc)
     if not fits:
         report.add("type", d.name, f"tile.matmul_bias: bias {shown(args[2])} of {bias.dtype} for an accumulator of {acc}", loc)
 
@@ -198,6 +200,11 @@ def check_box(v: Var, loc: Loc, report: Report) -> None:
     if not isinstance(t, TileType) or t.space not in _BOXED or len(t.shape) != 2:
         return
     rows, cols = box(t.layout[1], t.dtype, t.space.value)
+    if t.space in (
+        Space.LEFT,
+        Space.RIGHT,
+    ):  # panels of any type may be cut at the cube's fractal (specification 1, "K 边界剥离")
+        rows, cols = min(rows, FRACTAL), min(cols, FRACTAL)
     r, c = t.shape
     if (isinstance(r, int) and r % rows) or (isinstance(c, int) and c % cols):
         wanted = f"its physical shape must be a multiple of {show((rows, cols))}"
