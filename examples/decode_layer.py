@@ -1,8 +1,8 @@
 """The projections of one decoder layer for 16 tokens: q, k, v and the output projection.
 
-A decode step is all weights: every product is 16 rows deep and reduces over the whole hidden size, more than Mat can hold. So each
-is a split-K chain, which loads its K blocks as it goes. tilesat recognises a chain as the one product it computes and cuts all of
-it: windows of the output outside the author's K loop, K panels that fit L0 inside.
+A decode step is all weights: every product has 16 rows and reduces over the whole hidden size, more than Mat can hold. So each is
+a split-K chain, which loads its K blocks as it goes. tilesat recognises a chain as the one product it computes and cuts all of it:
+windows of the output outside the author's K loop, K panels that fit L0 inside.
 """
 
 import pypto.language as pl
