@@ -136,6 +136,11 @@ class Frozen:
         """E-classes seen so far in the tables that were read."""
         return len(self._classes)
 
+    @property
+    def class_count(self) -> int:
+        """E-classes seen so far by reading."""
+        return len(self._classes)
+
     def rows(self, table: Table) -> list[tuple[Any, ...]]:
         """All rows of a table, in the engine's order. E-classes are numbered in order of first sight."""
         function = self._functions.get(table.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from cost.hardware import Target
@@ -17,6 +18,9 @@ OPERAND_STATIONARY, DOUBLE_BUFFER_C = "operand_stationary", "double_buffer_c"
 
 #: More columns than any product has: no bias, no limit.
 _UNLIMITED = 1 << 40
+
+#: Extents from here on are beyond any tensor, and beyond what the rules' integers can weigh.
+LARGEST_EXTENT = 1 << 24
 
 
 def state_problem(
@@ -35,13 +39,20 @@ def state_problem(
         _UNLIMITED if p.bias is None else target.bias // p.c.bytes,
         int(p.bias == "mat"),
         int(p.bias == "bias"),
-        *(round(target.roofline.bw_l0a * 1000), round(target.roofline.bw_l0b * 1000)),
+        *_load_rates(target),
     )
     if operand_stationary:
         facts.state(allows, index, OPERAND_STATIONARY)
     if double_buffer_c:
         facts.state(allows, index, DOUBLE_BUFFER_C)
     return index
+
+
+def _load_rates(target: Target) -> tuple[int, int]:
+    """L0A and L0B load rates as whole numbers in the same ratio, as small as they can be: products of them must fit i64."""
+    a, b = round(target.roofline.bw_l0a * 1000), round(target.roofline.bw_l0b * 1000)
+    common = math.gcd(a, b)
+    return a // common, b // common
 
 
 def largest_extent(target: Target) -> int:

@@ -81,6 +81,7 @@ class Snapshot:
     schedules: dict[int, Schedules]
     nodes: dict[int, list[Node]] = field(default_factory=dict)
     place: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    class_count: int = 0
 
     def __post_init__(self) -> None:
         self.by_value: dict[tuple[str, int], list[Node]] = {}
@@ -131,7 +132,8 @@ def snapshot(frozen: Frozen, program: ProgramFacts, target: Target, families: tu
         for row in frozen.rows(table):
             node = _node(table.name, kinds, row, classes)
             nodes.setdefault(node.klass, []).append(node)
-    return Snapshot(program, target, families, _schedules(frozen, classes), nodes, place)
+    schedules = _schedules(frozen, classes)
+    return Snapshot(program, target, families, schedules, nodes, place, frozen.class_count)
 
 
 def _node(op: str, kinds: list[str], row: tuple[Any, ...], classes: dict[int, tuple[int, int]]) -> Node:

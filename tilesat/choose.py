@@ -81,12 +81,13 @@ def _problem(
 ) -> Problem:
     from cost.dtypes import dtype as element_type
     from cost.problem import Problem
+    from egraph_rules.problem_facts import LARGEST_EXTENT
 
     for name, value in (("M", M), ("N", N), ("K", K), ("box_m", box_m), ("box_n", box_n)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise TilesatError(f"{name} = {value!r} is no extent: give a whole number of at least 1")
-        if value >= 1 << 31:
-            raise TilesatError(f"{name} = {value} is beyond any tensor: give less than 2**31")
+        if value >= LARGEST_EXTENT:
+            raise TilesatError(f"{name} = {value} is beyond any tensor: give less than {LARGEST_EXTENT}")
     if bias not in (None, "mat", "bias"):
         raise TilesatError(f'bias = {bias!r}: give None, "mat" or "bias"')
     operand = element_type(dtype)

@@ -74,6 +74,7 @@ class Run:
             frozen = session.freeze()
             self.snapshot = snapshot(frozen, self.lowered.facts, self.target, self.rule_set.names)
             report.classes = frozen.classes
+            report.classes = self.snapshot.class_count
             self.decisions = self.extract()
             phases["extract"] = clock() - began
             inner = self.inner_tiles(session)

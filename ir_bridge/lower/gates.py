@@ -13,6 +13,7 @@ from cost.errors import TilesatError
 from cost.hardware import Target
 from cost.physical import box
 from egraph_rules.language import FRACTAL
+from egraph_rules.problem_facts import LARGEST_EXTENT
 from egraph_rules.program import Refusal
 from ir_bridge.ir.nodes import Assign, Call, Loc, Var
 from ir_bridge.ir.types import Space, TileType
@@ -106,6 +107,8 @@ def bias_is_row(ops: Operands) -> bool:
 def refusal(ops: Operands, target: Target) -> Refusal | None:
     """The first reason to leave a product with a hint that the operands' types alone decide: 003, 011, 007, in that order."""
     m, n, k = ops.extents
+    if max(m, n, k) >= LARGEST_EXTENT:
+        return Refusal("PH-AT-005", f"an extent of {max(m, n, k)} is beyond any tile; load a part of the operand instead")
     for t in (ops.left_type, ops.right_type, ops.result_type):
         if t.dtype.bits < 8:
             return Refusal("PH-AT-003", f"element type {t.dtype} is narrower than a byte, which the cube path does not support")
