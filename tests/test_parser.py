@@ -458,6 +458,28 @@ def test_operators_on_tensors_are_operations() -> None:
     assert ops == ["tile.load", "tile.add", "tensor.slice", "tensor.slice", "tensor.mul", "tile.add"]
 
 
+def test_unified_forms_on_tensors_are_tensor_operations() -> None:
+    f = kernel("""
+x = pl.create_tensor([16, 64], dtype=pl.FP32)
+y = pl.full([16, 64], dtype=pl.FP32, value=-1)
+z = pl.maximum(pl.exp(x), y)
+m = pl.matmul(a, b, out_dtype=pl.FP32)
+for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):
+    half = pl.aiv_shard(m)
+with pl.at(level=pl.Level.CORE_GROUP):
+    out = pl.assemble(out, z, [0, 0])
+return out
+""")
+    ops = [s.value.op for s in walk(f.body) if isinstance(s, Assign) and isinstance(s.value, Call)]
+    families = [op.partition(".")[0] for op in ops]
+    assert families == ["tensor"] * 7
+    assert [op.partition(".")[2] for op in ops[3:6]] == ["maximum", "matmul", "aiv_shard"]
+    shard = next(s for s in walk(f.body) if isinstance(s, Assign) and s.targets and s.target.name == "half")
+    assert isinstance(shard.value, Call)
+    assert shard.value.kwarg("split") == Const(1)
+    assert shard.target.type == TensorType((8, 64), FP32)
+
+
 # -- expressions -----------------------------------------------------------------------------------------------------------------
 
 _LEAVES = ["x", "y", "z", "7", "0.5", "1099511627776", "pl.const(3, pl.INT64)", "pl.Mem.Mat", "'text'", "None", "True"]

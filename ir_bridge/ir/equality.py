@@ -97,6 +97,7 @@ def _same_items(a: object, b: object, pairs: _Pairs) -> bool:
     """Compare two trees of nodes, tuples and plain values."""
     work: list[_Pair] = [(a, b)]
     push = work.append
+    seen: set[tuple[int, int]] = set()
     while work:
         x, y = work.pop()
         if x is y and not isinstance(x, (Var, tuple)) and type(x) not in _INNER:
@@ -108,7 +109,10 @@ def _same_items(a: object, b: object, pairs: _Pairs) -> bool:
             if not pairs.known(x, y):
                 if not pairs.pair(x, y):
                     return False
-                push((x.type, y.type))
+                types = (id(x.type), id(y.type))  # both live as long as the programs; values of one type often share it
+                if types not in seen:
+                    seen.add(types)
+                    push((x.type, y.type))
         elif kind is tuple:
             if len(x) != len(y):
                 return False

@@ -84,7 +84,8 @@ class ExprReader:
     ``env`` maps the names in scope to what they stand for now; ``pending`` collects statements that nested calls were moved
     into, to be placed before the statement being read; ``lost`` says of names that went out of scope where they were defined.
     ``lenient`` is set for statements of dumps, which say themselves what type they give: a form of an operation that the table
-    does not know is then taken as written, unless it is a matter of the cube core.
+    does not know is then taken as written, unless it is a matter of the cube core. ``split`` is how the enclosing
+    ``pl.split_aiv`` region splits, which its operations need not repeat.
     """
 
     def __init__(self, module: Module, names: Names) -> None:
@@ -95,6 +96,7 @@ class ExprReader:
         self.lost: dict[str, str] = {}
         self.pending: list[Stmt] = []
         self.lenient = False
+        self.split: int | None = None
         self._depth = 0
         self._table = {
             ast.Name: self._name,
@@ -371,12 +373,19 @@ class ExprReader:
         attrs: tuple[tuple[str, Expr], ...] = (),
     ) -> Call:
         """A call of an operation in canonical form; the table's complaints become errors at ``node``."""
+        if self.split is not None and self._takes_split(op, kwargs):
+            kwargs = (*kwargs, ("split", Const(self.split)))
         try:
             return Call(op, *ops.canonical(op, args, kwargs), attrs)
         except ops.OpError as error:
             if self._tolerated(op):
                 return Call(op, args, kwargs, attrs)
             self.fail(node, str(error), f"a call as {op} takes it")
+
+    @staticmethod
+    def _takes_split(op: str, kwargs: tuple[tuple[str, Expr], ...]) -> bool:
+        d = ops.lookup(op)
+        return d is not None and any(k.name == "split" for k in d.keywords) and all(k != "split" for k, _ in kwargs)
 
     def _tolerated(self, op: str) -> bool:
         d = ops.lookup(op)

@@ -27,6 +27,7 @@ from ir_bridge.ir.nodes import (
     Return,
     Scope,
     Stmt,
+    Symbol,
     Var,
     Yield,
 )
@@ -38,6 +39,8 @@ from ir_bridge.ir.parse_types import TypeReader, dotted
 from ir_bridge.ir.types import UNKNOWN, OtherType, TileType, Type
 
 _LOOPS = {f"pl.{kind.value}": kind for kind in LoopKind}
+#: How operations inside of a ``pl.split_aiv`` region split: along rows (1) or columns (2).
+_SPLIT_MODES: dict[Expr | None, int] = {Symbol("pl.SplitMode.UP_DOWN"): 1, Symbol("pl.SplitMode.LEFT_RIGHT"): 2}
 _KNOWN_LOOPS = ", ".join(_LOOPS)
 
 
@@ -312,7 +315,12 @@ class StmtReader:
         if head.kind is LoopKind.WHILE:
             cond, body = self._cond(node)
         rebound = self._rebound(node, {*names, counter_name})
-        return self._loop(node, head, (counter, cond), (names, carried), rebound, body, before, mark)
+        outer_split = self._exprs.split
+        if head.kind is LoopKind.SPLIT_AIV:
+            self._exprs.split = _SPLIT_MODES.get(next((v for k, v in head.options if k == "mode"), None))
+        made = self._loop(node, head, (counter, cond), (names, carried), rebound, body, before, mark)
+        self._exprs.split = outer_split
+        return made
 
     def _while(self, node: ast.While) -> Stmt:
         """``while cond:``, as hand-written programs have it."""
