@@ -203,7 +203,7 @@ def check_box(v: Var, loc: Loc, report: Report) -> None:
     if t.space in (
         Space.LEFT,
         Space.RIGHT,
-    ):  # panels of any type may be cut at the cube's fractal (specification 1, "K 边界剥离")
+    ):  # cut at the fractal for every type (specification 1, "K 边界剥离")
         rows, cols = min(rows, FRACTAL), min(cols, FRACTAL)
     r, c = t.shape
     if (isinstance(r, int) and r % rows) or (isinstance(c, int) and c % cols):
