@@ -32,6 +32,7 @@ from ir_bridge.ir.nodes import (
     expressions_of,
     walk,
 )
+from ir_bridge.ir.ops import lookup
 from ir_bridge.ir.parser import ParseError, parse, parse_expr
 from ir_bridge.ir.printer import print_expr
 from ir_bridge.ir.types import OtherType, ScalarType, Space, TensorType, TileType, View
@@ -260,6 +261,31 @@ def test_other_module_lines_are_kept() -> None:
     assert program.epilogue == ("if __name__ == '__main__':\n    helper()",)
     assert "r = pld.tile.remote_load(a, peer=n)" in str(program)
     assert parse(str(program)) == program
+
+
+def test_forms_of_vector_operations_that_the_table_refuses_are_carried_along() -> None:
+    """An annotated statement says itself what it gives; nothing of the call is lost, and no type rule is asked about it."""
+    program = parse(
+        text_of("""
+v: pl.Tile[[16, 256], pl.BF16, pl.Mem.Vec] = pl.tile.load(a, [0, 0], [16, 256], target_memory=pl.Mem.Vec)
+s: pl.Tile[[16, 256], pl.BF16, pl.Mem.Vec] = pl.tile.scatter(v, v, v, v, v, extra=3)
+r: pl.Tile[[4, 4], pl.BF16, pl.Mem.Vec] = pl.tile.add(s, v)
+pl.tile.write(r)
+""")
+    )
+    s, r, w = program.functions[0].body[1:]
+    assert isinstance(s, Assign)
+    assert isinstance(s.value, Call)
+    assert s.value.op == "tile.scatter?"
+    assert lookup(s.value.op) is None
+    assert s.target.type == TileType((16, 256), BF16, Space.VEC)
+    assert isinstance(r, Assign)
+    assert r.target.type == TileType((4, 4), BF16, Space.VEC)
+    assert isinstance(w, Assign)
+    printed = str(program)
+    assert "= pl.tile.scatter(v, v, v, v, v, extra=3)" in printed
+    assert "        pl.tile.write(r)\n" in printed
+    assert parse(printed) == program
 
 
 # -- names become SSA ----------------------------------------------------------------------------------------------------------

@@ -81,6 +81,10 @@ class Unary:
     operand: Expr
 
 
+#: Ends the name of an operation whose call the table's signature refuses: to everyone but the printer it is unknown.
+AS_WRITTEN = "?"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """An operation or a call.
@@ -88,8 +92,9 @@ class Call:
     ``op`` is the full dotted name without the leading ``pl.``: "tile.matmul", "tensor.read", "min", "const", "submit";
     a call of a sibling function is "self.name". Operations of the op table hold their arguments in canonical form
     (:func:`ir_bridge.ir.ops.canonical`): value operands and the table's other positional arguments in ``args``, the rest
-    in ``kwargs`` in the table's order, defaults left out. Other calls hold them as written. ``attrs`` is the trailing
-    ``attrs={...}``.
+    in ``kwargs`` in the table's order, defaults left out. Other calls hold them as written; so does a call of a vector
+    operation in a form that the table refuses, which goes by a name of its own, "tile.scatter?" (see :data:`AS_WRITTEN`).
+    ``attrs`` is the trailing ``attrs={...}``.
     """
 
     op: str

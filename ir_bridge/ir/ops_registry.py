@@ -293,6 +293,8 @@ def dims(op: str, name: str, value: Expr) -> tuple[Dim, ...]:
     for d in found:
         if isinstance(d, int) and d < 0:
             raise OpError(f"{op}: {name} holds a negative number: {d}")
+        if type(d) is Const:
+            raise OpError(f"{op}: {name} holds {d.value!r}, which is no integer")
     return found
 
 

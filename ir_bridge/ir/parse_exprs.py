@@ -10,6 +10,7 @@ from cost.dtypes import DTYPES, INDEX
 from ir_bridge.ir import ops
 from ir_bridge.ir.names import Names
 from ir_bridge.ir.nodes import (
+    AS_WRITTEN,
     Assign,
     Binary,
     Call,
@@ -51,7 +52,7 @@ _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
 #: What an operator on tensors or tiles stands for.
 _ON_TENSORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}
 #: Kinds of operations whose rules hold for every statement, annotated or not.
-_STRICT = ("cube", "transfer")
+_STRICT = ("cube", "transfer", "memory")
 _PYTHON_CALLS = frozenset({"range", "min", "max"})
 
 
@@ -83,9 +84,9 @@ class ExprReader:
 
     ``env`` maps the names in scope to what they stand for now; ``pending`` collects statements that nested calls were moved
     into, to be placed before the statement being read; ``lost`` says of names that went out of scope where they were defined.
-    ``lenient`` is set for statements of dumps, which say themselves what type they give: a form of an operation that the table
-    does not know is then taken as written, unless it is a matter of the cube core. ``split`` is how the enclosing
-    ``pl.split_aiv`` region splits, which its operations need not repeat.
+    ``lenient`` is set for statements of dumps, which say themselves what type they give: a call that the table's signature
+    refuses is then taken as written, under a name that the table does not know, unless it is a matter of the cube core.
+    ``split`` is how the enclosing ``pl.split_aiv`` region splits, which its operations need not repeat.
     """
 
     def __init__(self, module: Module, names: Names) -> None:
@@ -379,7 +380,7 @@ class ExprReader:
             return Call(op, *ops.canonical(op, args, kwargs), attrs)
         except ops.OpError as error:
             if self._tolerated(op):
-                return Call(op, args, kwargs, attrs)
+                return Call(f"{op}{AS_WRITTEN}", args, kwargs, attrs)
             self.fail(node, str(error), f"a call as {op} takes it")
 
     @staticmethod

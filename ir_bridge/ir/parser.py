@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +41,8 @@ def parse(text: str, file: str = "<string>") -> Program:
         raise ParseError("the text is empty", expected="a class decorated with @pl.program", file=file)
     source = Source(text, file)
     try:
-        with _collection_paused():
+        with _collection_paused(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # "1if x": Python's tokenizer has opinions on style
             return read_module(source)
     except SyntaxError as error:
         raise _not_python(error, source) from None

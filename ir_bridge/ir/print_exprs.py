@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cost.dtypes import INDEX, DType
-from ir_bridge.ir.nodes import Binary, Call, Const, DictExpr, Expr, Index, ListExpr, Symbol, Unary, Var
+from ir_bridge.ir.nodes import AS_WRITTEN, Binary, Call, Const, DictExpr, Expr, Index, ListExpr, Symbol, Unary, Var
 from ir_bridge.ir.types import Dim, OtherType, ScalarType, TensorType, TileType, Type, View, implied_layout
 
 #: How strongly operators bind; a comparison in a comparison is always put in parentheses.
@@ -145,6 +145,8 @@ class ExprPrinter:
             return f"self.{self._functions.get(op[5:], op[5:])}({', '.join(parts)})"
         if op == "getattr" or op == "call":
             return self._of_value(e, parts)
+        if op.endswith(AS_WRITTEN):
+            op = op.removesuffix(AS_WRITTEN)
         if self._modules and op.partition(".")[0] in self._modules:
             return f"{op}({', '.join(parts)})"
         return f"pl.{op}({', '.join(parts)})"
