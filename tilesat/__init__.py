@@ -78,7 +78,7 @@ _HOMES = {
     "verify": "ir_bridge.ir.verifier",
 }
 #: Modules reached as ``tilesat.name``.
-_MODULES = ("ir",)
+_MODULES = ("corpus", "ir", "studies")
 
 __all__ = ["CostModelError", "Rejected", "TargetError", "TilesatError", "__version__", *_HOMES]
 
