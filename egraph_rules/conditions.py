@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egraph_rules.expr import Comparison, Int, Integer, align_up, literal, predicate
+from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, literal, predicate
 from egraph_rules.language import FRACTAL, P
 
 
@@ -77,6 +77,11 @@ def smaller(extent: Integer, whole: Integer) -> Comparison:
 def fractal_aligned(extent: Integer) -> Comparison:
     """{extent} is a multiple of the cube's fractal, 16"""
     return (extent % FRACTAL).equals(0)
+
+
+def whole_fractals() -> list[Condition]:
+    """The output is made of whole fractals, so that boundary windows are too (specification 1, "分形边界")."""
+    return [fractal_aligned(P.M), fractal_aligned(P.N)]
 
 
 @predicate

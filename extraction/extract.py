@@ -195,7 +195,7 @@ class _Documented:
             decision.cast, decision.scratch = site.cast, str(node.detail[0])
             self.at.settle("Mat", site.cast)
             return
-        if site.fold_refusal is not None and "cast_fold" in self.snap.families:
+        if site.fold_refusal is not None and "cast_fold" in self.snap.families and self.at.has("Mat", site.left):
             decision.hints.insert(0, site.fold_refusal)
 
     # -- grids -----------------------------------------------------------------------------------------------------------

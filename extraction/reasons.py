@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cost.physical import align_up
+from egraph_rules.language import FRACTAL
 from egraph_rules.program import NO_VALUE, ProductSite, Refusal
 from extraction.snapshot import Snapshot
 
@@ -29,6 +31,9 @@ def no_placement(snap: Snapshot, site: ProductSite, left_in_mat: bool, chain_ref
         return [Refusal("PH-AT-006", f"{what}, but the caller owns its accumulator; write it as a split-K chain to have it cut")]
     if not left_in_mat:
         return [Refusal("PH-AT-006", f"{what}, but its left operand lies in Vec; load it to Mat")]
+    if p.M % FRACTAL or p.N % FRACTAL:
+        fix = f"pad it to {align_up(p.M, FRACTAL)} × {align_up(p.N, FRACTAL)} and narrow its valid shape"
+        return [Refusal("PH-AT-006", f"{what}, but a boundary window would be no whole fractal of {FRACTAL}; {fix}")]
     if site.bias == "Mat" and "bias_rebuildable" not in snap.facts_of(site.v):
         return [Refusal("PH-AT-011", f"{what}, but its bias cannot be loaded window by window: {site.bias_refusal}")]
     scratch = _no_scratch(snap, site, what)

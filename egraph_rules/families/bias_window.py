@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from egraph_rules.conditions import whole_fractals
 from egraph_rules.families.direct_store import more_than_one_window, s, scope, stored_grid, stored_product, v
 from egraph_rules.language import GRID, ROWS, WHOLE, bias_in, bias_rebuildable, cuttable, store_follows
 from egraph_rules.rule import Rule, family, rule
@@ -38,6 +39,6 @@ def BIAS_WINDOW() -> Iterator[Rule]:
         "store(A @ B + 1·b, base) = ⋃ store(A[mi, :] @ B[:, ni] + 1·b[ni:ni+n], base + (mi, ni))",
         stage="placements",
         reads=[*stored_product("matmul_bias"), store_follows(v, s)],
-        when=[more_than_one_window(scope)],
+        when=[more_than_one_window(scope), *whole_fractals()],
         then=[stored_grid()],
     )

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from egraph_rules.conditions import whole_fractals
 from egraph_rules.expr import Comparison, Integer, predicate
-from egraph_rules.language import WHOLE, Done, GridStore, In, Schedule, cuttable, product, stored_once
+from egraph_rules.language import WHOLE, Done, GridStore, In, P, Schedule, cuttable, product, stored_once, the_problem
 from egraph_rules.rule import Merge, Rule, Term, family, rule, union, variables
 
-v, s, p, left, right, scope = variables("v s p left right scope")
+v, s, left, right, scope = variables("v s left right scope")
 
 
 @predicate
@@ -25,7 +26,8 @@ def more_than_one_window(scope: Integer) -> Comparison:
 def stored_product(op: str) -> list[Term]:
     """A product whose only use is a plain store, with both operands in Mat, in a scope it may be cut in."""
     return [
-        product(v=v, p=p, left=left, right=right, op=op),
+        product(v=v, p=P.p, left=left, right=right, op=op),
+        the_problem(),
         stored_once(v, s),
         cuttable(v, scope),
         In(left, "Mat"),
@@ -35,7 +37,7 @@ def stored_product(op: str) -> list[Term]:
 
 def stored_grid() -> Merge:
     """The store happens as a grid of windows."""
-    return union(Done(s), GridStore(v, Schedule(p, scope), In(left, "Mat"), In(right, "Mat")))
+    return union(Done(s), GridStore(v, Schedule(P.p, scope), In(left, "Mat"), In(right, "Mat")))
 
 
 @family("direct_store")
@@ -46,6 +48,6 @@ def DIRECT_STORE() -> Iterator[Rule]:
         "store(A @ B, base) = ⋃ store(A[mi, :] @ B[:, ni], base + (mi, ni))",
         stage="placements",
         reads=stored_product("matmul"),
-        when=[more_than_one_window(scope)],
+        when=[more_than_one_window(scope), *whole_fractals()],
         then=[stored_grid()],
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.conditions import fits_mat, precise_enough
+from egraph_rules.conditions import fits_mat, precise_enough, whole_fractals
 from egraph_rules.expr import Int, literal
 from egraph_rules.language import (
     GridScratch,
@@ -64,6 +64,6 @@ def MAT_SCRATCH() -> Iterator[Rule]:
                 scratch_type(dtype, size, low),
                 target(mat=mat, needs_low_precision=needs_low),
             ],
-            when=[precise_enough(low, needs_low), fits_mat(P.M, P.N, size, mat)],
+            when=[precise_enough(low, needs_low), fits_mat(P.M, P.N, size, mat), *whole_fractals()],
             then=[union(In(v, "Mat"), scratch_grid(dtype, literal(-1)))],
         )

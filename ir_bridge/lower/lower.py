@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from cost.hardware import Target
 from cost.problem import Problem
 from egraph_rules import language as L
-from egraph_rules.families.cast_fold import FOLDABLE, ROUNDING
+from egraph_rules.families.cast_fold import FOLDABLE, FOLDING, ROUNDING
 from egraph_rules.problem_facts import state_problem
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, ProgramFacts, Refusal
 from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of, may_share_memory
@@ -209,6 +209,8 @@ class _Lowering:
         if not _matrix_operands_only(facts.uses_of(result)):
             return
         self.out.state(L.matrix_operand_only, c)
+        if record.op not in FOLDING:
+            return
         if source != "fp32" or into not in FOLDABLE:
             reason = f"FIXPIPE narrows fp32 to {' or '.join(FOLDABLE)} only, and this cast takes {source} to {into}"
         elif mode != ROUNDING:
