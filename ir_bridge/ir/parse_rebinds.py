@@ -42,6 +42,14 @@ def target_names(stmt: ast.stmt) -> list[str]:
     return found
 
 
+def is_region(stmt: ast.stmt) -> bool:
+    """Is this a block that runs once and whose names are visible after it: ``with``, or ``for lane in pl.split_aiv(…)``?"""
+    if isinstance(stmt, ast.For):
+        func = stmt.iter.func if isinstance(stmt.iter, ast.Call) else None
+        return isinstance(func, ast.Attribute) and func.attr == "split_aiv"
+    return isinstance(stmt, ast.With)
+
+
 def bound_by_header(stmt: ast.stmt) -> list[str]:
     """The names a loop header binds anew on each trip: the counter and the carried values."""
     if not isinstance(stmt, ast.For):
@@ -101,7 +109,7 @@ class Rebinds:
         if found is None:
             found = {}
             for block in _inner(stmt):
-                found.update(self._assigned_in(block, isinstance(stmt, ast.With)))
+                found.update(self._assigned_in(block, is_region(stmt)))
             self._assigned[id(stmt)] = found
         return found
 
@@ -123,7 +131,7 @@ class Rebinds:
     def results(self, stmt: ast.stmt) -> NameSet:
         """The names a compound statement defines by its yields."""
         blocks = _inner(stmt)
-        if isinstance(stmt, ast.With) or not blocks or not blocks[0]:
+        if is_region(stmt) or not blocks or not blocks[0]:
             return {}
         last = blocks[0][-1]
         return dict.fromkeys(target_names(last)) if yielded(last) is not None else {}
@@ -153,9 +161,9 @@ class Rebinds:
                 other, other_bound = self._exposed_in(stmt.orelse)
                 read.update({n: None for n in (*then, *other) if n not in bound})
                 bound |= then_bound & other_bound
-            elif isinstance(stmt, (ast.For, ast.While)):
+            elif isinstance(stmt, (ast.For, ast.While)) and not is_region(stmt):
                 read.update({n: None for n in self.exposed(stmt) if n not in bound})
-            elif isinstance(stmt, ast.With):
+            elif isinstance(stmt, (ast.For, ast.With)):
                 inner, inner_bound = self._exposed_in(stmt.body)
                 read.update({n: None for n in inner if n not in bound})
                 bound |= inner_bound
@@ -183,10 +191,10 @@ class Rebinds:
                 other = self._backward(stmt.orelse, set(live), table)
                 live = self._backward(stmt.body, live, table)
                 live |= other
-            elif isinstance(stmt, (ast.For, ast.While)):
+            elif isinstance(stmt, (ast.For, ast.While)) and not is_region(stmt):
                 live.update(self.exposed(stmt))
                 self._backward(stmt.body, set(live), table)
-            elif isinstance(stmt, ast.With):
+            elif isinstance(stmt, (ast.For, ast.With)):
                 live = self._backward(stmt.body, live, table)
             else:
                 live.difference_update(target_names(stmt))

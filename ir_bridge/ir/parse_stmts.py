@@ -36,7 +36,7 @@ from ir_bridge.ir.parse_exprs import BINARY, MAX_DEPTH, ExprReader
 from ir_bridge.ir.parse_rebinds import Rebinds, yielded
 from ir_bridge.ir.parse_subscripts import write_subscript
 from ir_bridge.ir.parse_types import TypeReader, dotted
-from ir_bridge.ir.types import UNKNOWN, OtherType, TileType, Type
+from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
 
 _LOOPS = {f"pl.{kind.value}": kind for kind in LoopKind}
 #: How operations inside of a ``pl.split_aiv`` region split: along rows (1) or columns (2).
@@ -170,11 +170,24 @@ class StmtReader:
         written = self._types.read(node.annotation)
         self._exprs.lenient = written is not UNKNOWN
         e = self._exprs.read(node.value)
+        e = self._typed(e, written)
         inferred = self._result(e, node)
         self._exprs.lenient = False
         if type(written) is TileType and type(inferred) is TileType and written.space is not inferred.space and type(e) is Call:
             e, inferred = self._placed(e, written, inferred, node.value)
         return Assign((self._define(target.id, ops.fill(written, inferred)),), e, self._source.loc(node))
+
+    def _typed(self, e: Expr, written: Type) -> Expr:
+        """A product whose result type was left to its default has the annotation's; a fill annotated as a tile is one."""
+        if type(e) is not Call:
+            return e
+        if type(written) is TensorType and e.op == "tensor.matmul" and e.kwarg("out_dtype") is None:
+            inferred = ops.type_of(e)
+            if type(inferred) is TensorType and inferred.dtype != written.dtype:
+                return Call(e.op, e.args, (("out_dtype", ops.dtype_symbol(written.dtype)), *e.kwargs), e.attrs)
+        if type(written) is TileType and e.op == "tensor.full":
+            return Call("tile.full", e.args, e.kwargs, e.attrs)
+        return e
 
     def _placed(self, e: Call, written: TileType, inferred: TileType, node: ast.expr) -> tuple[Call, Type]:
         """A call whose memory space was left to its default goes where the annotation says."""
@@ -304,6 +317,8 @@ class StmtReader:
             self._source.fail(node.orelse[0], "else after a loop", "the statements after the loop")
         head = self._header(node)
         counter_name, names = self._loop_names(node, head)
+        if head.kind is LoopKind.SPLIT_AIV:
+            return self._split(node, head, counter_name)
         if len(names) != len(head.inits):
             self._source.fail(node, f"{len(names)} carried names for {len(head.inits)} init_values", "as many names as values")
         before = self._drain()
@@ -315,12 +330,18 @@ class StmtReader:
         if head.kind is LoopKind.WHILE:
             cond, body = self._cond(node)
         rebound = self._rebound(node, {*names, counter_name})
-        outer_split = self._exprs.split
-        if head.kind is LoopKind.SPLIT_AIV:
-            self._exprs.split = _SPLIT_MODES.get(next((v for k, v in head.options if k == "mode"), None))
-        made = self._loop(node, head, (counter, cond), (names, carried), rebound, body, before, mark)
-        self._exprs.split = outer_split
-        return made
+        return self._loop(node, head, (counter, cond), (names, carried), rebound, body, before, mark)
+
+    def _split(self, node: ast.For, head: _Header, counter: str | None) -> Stmt:
+        """``for lane in pl.split_aiv(2, mode=…)``: a region all lanes run once, whose names are visible after it."""
+        before = self._drain()
+        lane = None if counter is None else self._define(counter, INDEX_SCALAR)
+        outer = self._exprs.split
+        self._exprs.split = _SPLIT_MODES.get(next((v for k, v in head.options if k == "mode"), None))
+        body = self.block(node.body)
+        self._exprs.split = outer
+        self._exprs.pending.extend(before)
+        return Scope(Call("split_aiv", (head.bounds[1],), head.options, head.attrs), tuple(body), lane, self._source.loc(node))
 
     def _while(self, node: ast.While) -> Stmt:
         """``while cond:``, as hand-written programs have it."""

@@ -1,6 +1,7 @@
 """Subscripts of tensors and tiles: ``x[0:16, k:k + 64]`` is a slice, ``x[i, j]`` a read, and their assignments.
 
 x[a:b, c:d]          =  slice(x, [b - a, d - c], [a, c])
+x[i, c:d]            =  slice(x, [1, d - c], [i, c])
 x[i, j]              =  read(x, [i, j])
 x[a:b, c:d] = v      :  x = assemble(x, v, [a, c])
 x[i, j] = v          :  write(x, [i, j], v)
@@ -8,7 +9,7 @@ x[i, j] = v          :  write(x, [i, j], v)
 
 from __future__ import annotations
 
-from ir_bridge.ir.nodes import ZERO, Binary, Call, Const, Expr, ListExpr
+from ir_bridge.ir.nodes import ONE, ZERO, Binary, Call, Const, Expr, ListExpr
 from ir_bridge.ir.ops_registry import as_expr
 from ir_bridge.ir.ops_types import type_of
 from ir_bridge.ir.types import Dim, TensorType, TileType
@@ -26,25 +27,51 @@ def _room(base: Expr) -> tuple[str, tuple[Dim, ...]] | None:
 
 
 def distance(start: Expr, stop: Expr) -> Expr:
-    """``stop - start``, as a number where the difference is one: of two numbers, or of ``x + n`` and ``x``."""
-    if isinstance(start, Const) and isinstance(stop, Const) and type(start.value) is int and type(stop.value) is int:
-        return as_expr(stop.value - start.value)
+    """``stop - start``, as a number where the difference is one: ``(i + 1) * 16`` and ``i * 16`` are 16 apart."""
     if isinstance(stop, Binary) and stop.op == "+":
         if stop.left == start:
             return stop.right
         if stop.right == start:
             return stop.left
+    a, b = _linear(start), _linear(stop)
+    if a is not None and b is not None and all(a[0].get(e, 0) == b[0].get(e, 0) for e in {**a[0], **b[0]}):
+        return as_expr(b[1] - a[1])
     return stop if start == ZERO else Binary("-", stop, start)
 
 
+def _linear(e: Expr) -> tuple[dict[Expr, int], int] | None:
+    """(factor of each part, constant) of an index that is a sum of multiples; None when it is something else."""
+    if isinstance(e, Const):
+        return ({}, e.value) if type(e.value) is int else None
+    if not isinstance(e, Binary) or e.op not in ("+", "-", "*"):
+        return {e: 1}, 0
+    left, right = _linear(e.left), _linear(e.right)
+    if left is None or right is None:
+        return None
+    if e.op == "*":
+        if right[0] and left[0]:
+            return {e: 1}, 0
+        (parts, constant), factor = (left, right[1]) if not right[0] else (right, left[1])
+        return {p: f * factor for p, f in parts.items()}, constant * factor
+    sign = 1 if e.op == "+" else -1
+    total = dict(left[0])
+    for part, f in right[0].items():
+        total[part] = total.get(part, 0) + sign * f
+    return total, left[1] + sign * right[1]
+
+
 def _window(shape: tuple[Dim, ...], index: tuple[Expr, ...]) -> tuple[ListExpr, ListExpr] | None:
-    """(sizes, offsets) of a subscript that slices every axis it names; None when some part is no plain slice."""
-    if len(index) > len(shape):
+    """(sizes, offsets) of a subscript with a slice in it, an index being a slice of one; None for steps and plain elements."""
+    if len(index) > len(shape) or not any(isinstance(p, Call) and p.op == "slice" for p in index):
         return None
     sizes: list[Expr] = []
     offsets: list[Expr] = []
     for axis, part in enumerate(index):
-        if not isinstance(part, Call) or part.op != "slice" or len(part.args) != 2:
+        if not isinstance(part, Call) or part.op != "slice":
+            sizes.append(ONE)
+            offsets.append(from_end(part, shape[axis]))
+            continue
+        if len(part.args) != 2:
             return None
         start, stop = part.args
         start = ZERO if start == Const(None) else from_end(start, shape[axis])

@@ -14,6 +14,7 @@ from ir_bridge.ir.nodes import (
     ONE,
     ZERO,
     Assign,
+    Call,
     Direction,
     Expr,
     For,
@@ -195,8 +196,12 @@ class _FunctionPrinter:
         self._lines.append(f"{indent}pass")
 
     def _scope(self, s: Scope, indent: str) -> None:
-        bound = "" if s.name is None else f" as {self._define(s.name)}"
-        self._lines.append(f"{indent}with {self._exprs.expr(s.header)}{bound}:")
+        header = self._exprs.expr(s.header)
+        if isinstance(s.header, Call) and s.header.op == "split_aiv" and s.name is not None:
+            self._lines.append(f"{indent}for {self._define(s.name)} in {header}:")
+        else:
+            bound = "" if s.name is None else f" as {self._define(s.name)}"
+            self._lines.append(f"{indent}with {header}{bound}:")
         self._block(s.body, indent + _INDENT)
 
     def _if(self, s: If, indent: str) -> None:
