@@ -353,11 +353,24 @@ def fill_loop(k: TensorKernel) -> None:
     k.outs.append(out)
 
 
+def vector_split(k: TensorKernel) -> None:
+    """Vector work split between two vector cores, by rows or by columns, between two products."""
+    a, b = k.tensor(32, 32, "BF16", stem="m"), k.tensor(32, 64, "BF16", stem="m")
+    raw = k.let(32, 64, f"pl.matmul({a.name}, {b.name}, out_dtype=pl.FP32)")
+    half, full = k.fresh("h"), k.fresh("f")
+    k.line(f"for {half}_lane in pl.split_aiv(2, mode=pl.SplitMode.{k.pick.one_of(['UP_DOWN', 'LEFT_RIGHT'])}):")
+    k.line(f"    {half} = pl.aiv_shard({raw.name})")
+    k.line(f"    {half}_c = pl.cast(pl.minimum(pl.maximum({half}, -3.0), 3.0), pl.BF16, mode='rint')")
+    k.line(f"    {full} = pl.aic_gather({half}_c)")
+    e = k.tensor(64, 16, "BF16", stem="m")
+    k.add(k.let(32, 16, f"pl.matmul({full}, {e.name}, out_dtype=pl.FP32)"))
+
+
 PIECES: dict[str, Piece] = {
     f.__name__: f
     for f in (
         elementwise, outer, unary, reduction, cast, matmul, batched, split_k, window, reshape, compare, gather, scatter,
-        gathered_rows, staged, carried, branch, output_loop, memory_writes, fill_loop,
+        gathered_rows, staged, carried, branch, output_loop, memory_writes, fill_loop, vector_split,
     )
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ from ir_bridge.ir.nodes import (
     walk,
 )
 from ir_bridge.ir.ops import type_of
-from ir_bridge.ir.semantics_tensor_math import as_array
+from ir_bridge.ir.semantics_tensor_math import as_array, joined, shard
 from ir_bridge.ir.semantics_values import SemanticsError, Tile
 from ir_bridge.ir.types import TensorType, TileType
 
@@ -185,6 +185,8 @@ class _Compiler:
         if isinstance(s, If):
             return self.branch(s)
         if isinstance(s, Scope):
+            if isinstance(s.header, Call) and s.header.op == "split_aiv":
+                return self.split_region(s, s.header)
             return self.block(s.body)
         assert isinstance(s, (Yield, Return))
         values = self.values(s.values, s.loc)
@@ -252,6 +254,52 @@ class _Compiler:
         return self.guarded(submit, s.loc)
 
     # -- control flow ------------------------------------------------------------------------------------------------------
+
+    def split_region(self, s: Scope, header: Call) -> Step:
+        """``for lane in pl.split_aiv(n)``: lanes in step, statement by statement, which trade halves at the boundary."""
+        lanes = self.expr(header.args[0], s.loc)
+        steps = [self.lane_step(inner) for inner in s.body if not isinstance(inner, Pass)]
+        name = s.name
+
+        def run(env: Env) -> None:
+            envs = [dict(env) for _ in range(int(lanes(env)))]
+            for lane, mine in enumerate(envs):
+                if name is not None:
+                    mine[name] = lane
+            for step in steps:
+                step(envs)
+            env.update(envs[0])
+
+        return run
+
+    def lane_step(self, s: Stmt) -> Callable[[list[Env]], None]:
+        """One statement of a split region, for all lanes."""
+        call = s.value if isinstance(s, Assign) and isinstance(s.value, Call) and len(s.targets) == 1 else None
+        if call is not None and isinstance(s, Assign) and call.op.endswith((".aiv_shard", ".aic_gather")):
+            split = call.kwarg("split")
+            axis = split.value if isinstance(split, Const) and isinstance(split.value, int) else 1
+            value, target = self.guarded(self.expr(call.args[0], s.loc), s.loc), s.target
+            if call.op.endswith(".aiv_shard"):
+
+                def sharded(envs: list[Env]) -> None:
+                    for lane, env in enumerate(envs):
+                        env[target] = shard(value(env), lane, axis)
+
+                return sharded
+
+            def gathered(envs: list[Env]) -> None:
+                whole = joined([value(env) for env in envs], axis)
+                for env in envs:
+                    env[target] = whole
+
+            return gathered
+        step = self.statement(s)
+
+        def each(envs: list[Env]) -> None:
+            for env in envs:
+                step(env)
+
+        return each
 
     def for_loop(self, s: For) -> Step:
         bounds = self.values((s.start, s.stop, s.step), s.loc)
