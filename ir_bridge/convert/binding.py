@@ -52,7 +52,7 @@ def instantiated(t: Type, binding: Binding) -> Type:
     """A callee's tensor type in the caller's terms."""
     if not isinstance(t, TensorType) or not binding:
         return t
-    return TensorType(tuple([_dim(d, binding) for d in t.shape]), t.dtype, t.view)
+    return TensorType(tuple([_dim(d, binding) for d in t.shape]), t.dtype, t.view, t.distributed)
 
 
 def _dim(d: Dim, binding: Binding) -> Dim:

@@ -169,5 +169,5 @@ _INNER: dict[type, Any] = {
     DictExpr: lambda e: e.items,
     Const: lambda e: (type(e.value), e.value, e.dtype),
     TileType: _tile,
-    TensorType: lambda t: (t.shape, t.dtype, t.view),
+    TensorType: lambda t: (t.shape, t.dtype, t.view, t.distributed),
 }

@@ -269,7 +269,7 @@ def split_shape(op: str, shape: tuple[Dim, ...], kw: Kwargs, factor: tuple[int, 
 def _split(op: str, factor: tuple[int, int]) -> TypeRule:
     def rule(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
         t = operand_type(args[0])
-        if "Distributed" in getattr(t, "text", ""):
+        if isinstance(t, TensorType) and t.distributed:
             raise OpError(f"{op}: a distributed tensor can't be split between vector cores; split a local tensor")
         src = tensor_operand(op, "the operand", args[0])
         return (TensorType(split_shape(op, src.shape, kw, factor), src.dtype),)

@@ -28,6 +28,8 @@ _DTYPES = {f"{prefix}.{d.spelling}": d for d in DTYPES.values() for prefix in ("
 _SPACES = {f"{prefix}.{s.value}": s for s in Space for prefix in ("pl.Mem", "pl.MemorySpace")}
 _DIRECTIONS = {"pl.In": Direction.IN, "pl.Out": Direction.OUT, "pl.InOut": Direction.INOUT}
 _LAYOUTS = ("row_major", "col_major", "none_box")
+#: Heads of tensor types; is the tensor distributed?
+_TENSORS = {"pl.Tensor": False, "pld.DistributedTensor": True, "pl.DistributedTensor": True}
 _VIEW_FIELDS = ("valid_shape", "stride", "start_offset", "blayout", "slayout", "fractal", "pad", "compact")
 #: The prefix under which each enumerated view field is written.
 VIEW_ENUMS = {
@@ -116,8 +118,8 @@ class TypeReader:
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             if head == "pl.Tile":
                 return self._tile(node, parts)
-            if head == "pl.Tensor":
-                return self._tensor(node, parts)
+            if head in _TENSORS:
+                return self._tensor(node, parts, _TENSORS[head])
             if head == "pl.Scalar":
                 return ScalarType(self._dtype(parts[0]))
         if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name, ast.Call)):
@@ -137,11 +139,11 @@ class TypeReader:
 
     # -- their parts --------------------------------------------------------------------------------------------------------
 
-    def _tensor(self, node: ast.Subscript, parts: list[ast.expr]) -> Type:
+    def _tensor(self, node: ast.Subscript, parts: list[ast.expr], distributed: bool) -> Type:
         if len(parts) < 2:
             self._source.fail(node, "a tensor type needs a shape and an element type", "pl.Tensor[[16, 64], pl.BF16]")
         view = ", ".join([self._text(p) for p in parts[2:]]) or None
-        return TensorType(self._shape(parts[0]), self._dtype(parts[1]), view)
+        return TensorType(self._shape(parts[0]), self._dtype(parts[1]), view, distributed)
 
     def _tile(self, node: ast.Subscript, parts: list[ast.expr]) -> Type:
         if len(parts) < 2:

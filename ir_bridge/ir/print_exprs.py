@@ -175,7 +175,7 @@ class ExprPrinter:
             view = self._view(t)
             return f"{text}, pl.TileView({view})]" if view else f"{text}]"
         if isinstance(t, TensorType):
-            text = f"pl.Tensor[{self.dims(t.shape)}, pl.{t.dtype.spelling}"
+            text = f"{'pld.DistributedTensor' if t.distributed else 'pl.Tensor'}[{self.dims(t.shape)}, pl.{t.dtype.spelling}"
             return f"{text}]" if t.view is None else f"{text}, {t.view}]"
         if isinstance(t, ScalarType):
             return scalar_text(t.dtype)

@@ -67,11 +67,13 @@ def implied_layout(space: Space | None) -> tuple[str, str, int]:
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A global-memory tensor. ``view`` is the text of a ``pl.TensorView(...)``, kept as written."""
+    """A global-memory tensor. ``view`` is the text of a ``pl.TensorView(...)``, kept as written; ``distributed`` says that
+    this is the local window of a tensor that other devices hold parts of (``pld.DistributedTensor``)."""
 
     shape: tuple[Dim, ...]
     dtype: DType
     view: str | None = None
+    distributed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
