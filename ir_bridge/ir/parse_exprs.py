@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 from cost.dtypes import DTYPES, INDEX
@@ -24,7 +23,8 @@ from ir_bridge.ir.nodes import (
     Unary,
     Var,
 )
-from ir_bridge.ir.parse_errors import Source, nearest
+from ir_bridge.ir.parse_context import Module, Signature
+from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_subscripts import read_subscript
 from ir_bridge.ir.parse_types import dotted, substitute
 from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
@@ -54,29 +54,6 @@ _ON_TENSORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}
 #: Kinds of operations whose rules hold for every statement, annotated or not.
 _STRICT = ("cube", "transfer", "memory")
 _PYTHON_CALLS = frozenset({"range", "min", "max"})
-
-
-@dataclass(slots=True)
-class Signature:
-    """A function of the program as its callers see it: the name it prints under, parameters, declared results."""
-
-    name: str
-    params: tuple[Var, ...] = ()
-    returns: tuple[Type, ...] = ()
-
-
-@dataclass(slots=True)
-class Module:
-    """What holds for the whole text: imported names, module-level values, the program's functions by their written names."""
-
-    source: Source
-    imported: set[str] = field(default_factory=lambda: {"pl"})
-    values: dict[str, Expr] = field(default_factory=dict)
-    constants: dict[str, ast.expr] = field(default_factory=dict)
-    functions: dict[str, Signature] = field(default_factory=dict)
-    signatures: dict[str, Signature] = field(default_factory=dict)  # the same, by the names they print under
-    symbols: dict[str, Symbol] = field(default_factory=dict)
-    ints: dict[int, Const] = field(default_factory=dict)
 
 
 class ExprReader:

@@ -6,8 +6,9 @@ import ast
 
 from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import Expr, Function, Param, Stmt, Symbol, Var
+from ir_bridge.ir.parse_context import Module, Signature
 from ir_bridge.ir.parse_errors import nearest
-from ir_bridge.ir.parse_exprs import ExprReader, Module, Signature
+from ir_bridge.ir.parse_exprs import ExprReader
 from ir_bridge.ir.parse_rebinds import Rebinds
 from ir_bridge.ir.parse_stmts import StmtReader
 from ir_bridge.ir.parse_text import FunctionText

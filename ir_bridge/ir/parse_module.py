@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import INDEX_SCALAR, Binary, Const, Expr, ListExpr, Program, Symbol, Var
+from ir_bridge.ir.parse_context import Module
 from ir_bridge.ir.parse_errors import ParseError, Source
-from ir_bridge.ir.parse_exprs import ExprReader, Module
+from ir_bridge.ir.parse_exprs import ExprReader
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
 from ir_bridge.ir.parse_rebinds import WholeTextNeeded
 from ir_bridge.ir.parse_text import ModuleText, TooMuch, complete_function, printed, whole

@@ -17,7 +17,6 @@ from ir_bridge.ir.nodes import (
     ZERO,
     Assign,
     Call,
-    Const,
     Expr,
     For,
     If,
@@ -27,21 +26,15 @@ from ir_bridge.ir.nodes import (
     Return,
     Scope,
     Stmt,
-    Symbol,
     Var,
     Yield,
 )
-from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_exprs import BINARY, MAX_DEPTH, ExprReader
+from ir_bridge.ir.parse_loops import HeaderReader, LoopHeader
 from ir_bridge.ir.parse_rebinds import Rebinds, yielded
 from ir_bridge.ir.parse_subscripts import write_subscript
-from ir_bridge.ir.parse_types import TypeReader, dotted
+from ir_bridge.ir.parse_types import TypeReader
 from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
-
-_LOOPS = {f"pl.{kind.value}": kind for kind in LoopKind}
-#: How operations inside of a ``pl.split_aiv`` region split: along rows (1) or columns (2).
-_SPLIT_MODES: dict[Expr | None, int] = {Symbol("pl.SplitMode.UP_DOWN"): 1, Symbol("pl.SplitMode.LEFT_RIGHT"): 2}
-_KNOWN_LOOPS = ", ".join(_LOOPS)
 
 
 @dataclass(slots=True)
@@ -54,18 +47,6 @@ class _Yielded:
     written: Type
 
 
-@dataclass(slots=True)
-class _Header:
-    """The call in a loop's header, read."""
-
-    kind: LoopKind
-    bounds: tuple[Expr, Expr, Expr]
-    inits: list[Expr]
-    stage: int | None
-    attrs: tuple[tuple[str, Expr], ...]
-    options: tuple[tuple[str, Expr], ...]
-
-
 class StmtReader:
     """Reads the body of one function."""
 
@@ -74,6 +55,7 @@ class StmtReader:
         self._types = types
         self._rebinds = rebinds
         self._source = exprs.source
+        self._headers = HeaderReader(exprs)
         self._log: list[tuple[str, Expr | None]] = []
         self._depth = 0
         self._table = {
@@ -315,8 +297,8 @@ class StmtReader:
     def _for(self, node: ast.For) -> Stmt:
         if node.orelse:
             self._source.fail(node.orelse[0], "else after a loop", "the statements after the loop")
-        head = self._header(node)
-        counter_name, names = self._loop_names(node, head)
+        head = self._headers.read(node)
+        counter_name, names = self._headers.names(node, head)
         if head.kind is LoopKind.SPLIT_AIV:
             return self._split(node, head, counter_name)
         if len(names) != len(head.inits):
@@ -328,16 +310,16 @@ class StmtReader:
         body: Sequence[ast.stmt] = node.body
         cond: ast.expr | None = None
         if head.kind is LoopKind.WHILE:
-            cond, body = self._cond(node)
+            cond, body = self._headers.condition(node)
         rebound = self._rebound(node, {*names, counter_name})
         return self._loop(node, head, (counter, cond), (names, carried), rebound, body, before, mark)
 
-    def _split(self, node: ast.For, head: _Header, counter: str | None) -> Stmt:
+    def _split(self, node: ast.For, head: LoopHeader, counter: str | None) -> Stmt:
         """``for lane in pl.split_aiv(2, mode=…)``: a region all lanes run once, whose names are visible after it."""
         before = self._drain()
         lane = None if counter is None else self._define(counter, INDEX_SCALAR)
         outer = self._exprs.split
-        self._exprs.split = _SPLIT_MODES.get(next((v for k, v in head.options if k == "mode"), None))
+        self._exprs.split = head.split
         body = self.block(node.body)
         self._exprs.split = outer
         self._exprs.pending.extend(before)
@@ -347,13 +329,13 @@ class StmtReader:
         """``while cond:``, as hand-written programs have it."""
         if node.orelse:
             self._source.fail(node.orelse[0], "else after a loop", "the statements after the loop")
-        head = _Header(LoopKind.WHILE, (ZERO, ZERO, ONE), [], None, (), ())
+        head = LoopHeader(LoopKind.WHILE, (ZERO, ZERO, ONE), [], None, (), ())
         return self._loop(node, head, (None, node.test), ([], []), self._rebound(node, set()), node.body, [], len(self._log))
 
     def _loop(
         self,
         node: ast.For | ast.While,
-        head: _Header,
+        head: LoopHeader,
         control: tuple[Var | None, ast.expr | None],
         explicit: tuple[list[str], list[Var]],
         rebound: list[str],
@@ -418,77 +400,6 @@ class StmtReader:
         read, after = self._rebinds.exposed(node), self._rebinds.live_after(node)
         results = self._rebinds.results(node)
         return [n for n in candidates if n in read or (n in after and n not in results)]
-
-    def _loop_names(self, node: ast.For, head: _Header) -> tuple[str | None, list[str]]:
-        """The counter's name and those of the carried values."""
-        target = node.target
-        if head.kind is LoopKind.WHILE:
-            elements = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-            return None, [self._target_name(e) for e in elements]
-        if type(target) is ast.Name:
-            return target.id, []
-        if isinstance(target, (ast.Tuple, ast.List)) and len(target.elts) == 2:
-            first, second = target.elts
-            inner = second.elts if isinstance(second, (ast.Tuple, ast.List)) else [second]
-            return self._target_name(first), [self._target_name(e) for e in inner]
-        self._source.fail(target, "not a loop target", "i, or i, (carried, ...)")
-
-    def _target_name(self, node: ast.expr) -> str:
-        if type(node) is not ast.Name:
-            self._source.fail(node, "not a loop target", "i, or i, (carried, ...)")
-        return node.id
-
-    def _cond(self, node: ast.For) -> tuple[ast.expr, Sequence[ast.stmt]]:
-        """The condition a ``pl.while_`` body begins with, and the rest of the body."""
-        first = node.body[0]
-        call = first.value if isinstance(first, ast.Expr) else None
-        if not isinstance(call, ast.Call) or dotted(call.func) != "pl.cond" or len(call.args) != 1:
-            self._source.fail(first, "a pl.while_ loop without a condition", "pl.cond(...) as the first statement of its body")
-        return call.args[0], node.body[1:]
-
-    def _header(self, node: ast.For) -> _Header:
-        call = node.iter
-        text = dotted(call.func) if isinstance(call, ast.Call) else None
-        kind = _LOOPS.get(text or "")
-        if kind is None or not isinstance(call, ast.Call):
-            shown = text or self._source.snippet(call)
-            hint = " (did you mean 'pl.range'?)" if text == "range" else nearest(shown, _LOOPS)
-            self._source.fail(call, f"not a loop: {shown}{hint}", f"one of {_KNOWN_LOOPS}")
-        head = _Header(kind, (ZERO, ZERO, ONE), [], None, (), ())
-        options: list[tuple[str, Expr]] = []
-        for k in call.keywords:
-            if k.arg == "init_values":
-                if not isinstance(k.value, (ast.Tuple, ast.List)):
-                    self._source.fail(k.value, "init_values is no tuple", "init_values=(a, b)")
-                head.inits = [self._exprs.value(v) for v in k.value.elts]
-            elif k.arg == "attrs":
-                head.attrs = self._exprs.attrs(k.value)
-            elif k.arg == "stage" and kind is LoopKind.PIPELINE:
-                head.stage = self._stage(k.value)
-            elif k.arg is None:
-                self._source.fail(k.value, "** in a loop header", "keywords written out")
-            else:
-                options.append((k.arg, self._exprs.read(k.value)))
-        head.options = tuple(options)
-        if kind is LoopKind.PIPELINE and head.stage is None:
-            self._source.fail(call, "a pipeline without stage", "pl.pipeline(..., stage=2)")
-        if kind is not LoopKind.WHILE:
-            head.bounds = self._bounds(call, text or "")
-        return head
-
-    def _bounds(self, call: ast.Call, text: str) -> tuple[Expr, Expr, Expr]:
-        values = [self._exprs.read(a) for a in call.args]
-        if not 1 <= len(values) <= 3:
-            self._source.fail(call, f"{text} with {len(values)} bounds", "(stop), (start, stop) or (start, stop, step)")
-        if len(values) == 1:
-            return ZERO, values[0], ONE
-        return values[0], values[1], values[2] if len(values) == 3 else ONE
-
-    def _stage(self, node: ast.expr) -> int:
-        e = self._exprs.read(node)
-        if not isinstance(e, Const) or type(e.value) is not int or e.value < 1:
-            self._source.fail(node, "stage is not a positive number", "stage=2")
-        return e.value
 
     # -- branches ---------------------------------------------------------------------------------------------------------------
 

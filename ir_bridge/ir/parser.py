@@ -20,8 +20,9 @@ from pathlib import Path
 
 from ir_bridge.ir.names import Names
 from ir_bridge.ir.nodes import Expr, Program
+from ir_bridge.ir.parse_context import Module
 from ir_bridge.ir.parse_errors import ParseError, Source, shorten
-from ir_bridge.ir.parse_exprs import MAX_DEPTH, ExprReader, Module
+from ir_bridge.ir.parse_exprs import MAX_DEPTH, ExprReader
 from ir_bridge.ir.parse_module import read_module
 from ir_bridge.ir.parse_text import MAX_TOKENS, TooMuch
 from ir_bridge.ir.parse_types import MAX_RANK
