@@ -16,6 +16,7 @@ from cost.batch import tiling, work
 from cost.batch.chip import Chip
 from cost.batch.latency import Latency, Work, latencies
 from cost.batch.problem import BatchProblem
+from cost.batch.schedule import pieces
 from egraph_rules.batch import language as L
 from egraph_rules.engine import Frozen
 from egraph_rules.rule import Table
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 BRANCHES = ("to_matmul", "special_k0", "special_k1", "merge_batch", "iter_batch", "asw_basic", "stream_k")
 OPERATOR_ORDER = ("special_k0", "to_matmul", "special_k1", "stream_k", "merge_batch", "iter_batch", "asw_basic")
 
-_BRANCH_OF: dict[str, str] = {
+BRANCH_OF: dict[str, str] = {
     "MergeBatch": "merge_batch",
     "IterBatch": "iter_batch",
     "Blocks": "asw_basic",
@@ -56,7 +57,7 @@ class Choice:
 
     @property
     def branch(self) -> str:
-        return _BRANCH_OF[self.kind]
+        return BRANCH_OF[self.kind]
 
     @property
     def key(self) -> tuple[float, float, int, tuple[int, ...]]:
@@ -78,14 +79,6 @@ def reduced_problem(p: BatchProblem, role: int) -> BatchProblem:
 # -- pricing -------------------------------------------------------------------------------------------------------------------------
 
 
-def piece(p: BatchProblem, case: Ints, step: Ints) -> Ints:
-    """Elements of a piece of what IterBatch cuts in ``step``: of M where A is cut alone, else of K; in whole boxes."""
-    m = tiling.align_up(tiling.ceil_div(p.M, step), p.box_m)
-    k = tiling.align_up(tiling.ceil_div(max(p.K, 1), step), p.box_k)
-    found: Ints = np.where(np.isin(case, (work.ONE_RIGHT, work.PING_RIGHT)), m, k)
-    return found
-
-
 def work_of(kind: str, p: BatchProblem, chip: Chip, c: Mapping[str, Ints]) -> Work:
     """The work of all schedules of one kind for one problem."""
     if p.K == 0:
@@ -93,20 +86,19 @@ def work_of(kind: str, p: BatchProblem, chip: Chip, c: Mapping[str, Ints]) -> Wo
     if kind == "MergeBatch":
         return work.merge_work(p, chip, c["b"], c["k_l1"])
     if kind == "IterBatch":
-        return work.iter_work(p, chip, c["case"], piece(p, c["case"], c["step"]), c["batches"], c["accumulators"])
+        return work.iter_work(p, chip, c["case"], pieces(p, c["case"], c["step"]), c["batches"], c["accumulators"])
     if kind == "Blocks":
         return work.blocks_work(p, chip, c["m"], c["n"], c["accumulators"], c["held"], c["cut_m"], c["cut_n"])
     if kind == "HoldA":
         one = np.ones_like(c["m"])
-        return work.blocks_work(p, chip, c["m"], c["n"], c["accumulators"], one * work.HELD_A, one, one)
+        return work.blocks_work(p, chip, c["m"], c["n"], c["accumulators"], one * tiling.HELD_A, one, one)
     if kind == "StreamK":
         return work.stream_k_work(p, chip, c["rows"], c["columns"], c["grid_k"], c["atomic"])
     return work.outer_work(p, chip)
 
 
-def _best_rows(kind: str, p: BatchProblem, chip: Chip, rows: list[list[int]], names: list[str]) -> Choice:
-    """The best schedule among ``rows`` of one constructor (columns ``names``) for one problem."""
-    table = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
+def _best_rows(kind: str, p: BatchProblem, chip: Chip, table: Ints, names: list[str]) -> Choice:
+    """The best schedule among the rows of one constructor (columns ``names``) for one problem."""
     if names:
         table = table[np.lexsort(table.T[::-1])]
     columns = {name: table[:, i] for i, name in enumerate(names)}
@@ -125,12 +117,11 @@ def best_by_branch(frozen: Frozen, p: BatchProblem, chip: Chip) -> dict[str, Cho
     by_problem: dict[int, list[Choice]] = {}
     for table in SCHEDULES:
         names = [c for c, _ in table.columns][1:]
-        grouped: dict[int, list[list[int]]] = {}
-        for row in frozen.numbers(table):
-            grouped.setdefault(row[0], []).append(row[1 : len(names) + 1])
-        for number in sorted(grouped):
+        rows = np.array(frozen.numbers(table)[0], dtype=np.int64).reshape(-1, len(names) + 1)
+        for number in np.unique(rows[:, 0]).tolist():
             problem = reduced_problem(p, number % L.STRIDE)
-            by_problem.setdefault(number, []).append(_best_rows(table.name, problem, chip, grouped[number], names))
+            mine = rows[rows[:, 0] == number, 1:]
+            by_problem.setdefault(number, []).append(_best_rows(table.name, problem, chip, mine, names))
     given = by_problem.get(0, [])
     for number, role, *_ in sorted(frozen.rows(L.Reduced)):
         inner = by_problem.get(number + role)
@@ -172,7 +163,7 @@ def _cut(choice: Choice) -> Iterator[str]:
         assert choice.inner is not None
         yield from _cut_reduced(p, c["role"], choice.inner)
     elif choice.kind in ("Blocks", "HoldA"):
-        held = c.get("held", work.HELD_A)
+        held = c.get("held", tiling.HELD_A)
         yield from (d for d, n in (("B", p.B), *_planes(p, c["m"], c["n"])) if n > 1 and held != {"M": 1, "N": 2}.get(d))
     elif choice.kind == "StreamK":
         yield from (d for d, n in (("B", p.B), ("M", c["rows"]), ("N", c["columns"]), ("K", c["grid_k"])) if n > 1)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 
 from cost.hardware import Target
 from egraph_rules.language import WHOLE
+from egraph_rules.plan import Form
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, Refusal
 from extraction.extract import Decision, Decisions
-from extraction.plan import Form
 from extraction.policy import Priced, cheapest
 from extraction.reasons import no_placement, nothing_legal
 from extraction.snapshot import Node, Snapshot

@@ -13,10 +13,10 @@ import numpy as np
 from egraph_rules import language as L
 from egraph_rules.conditions import columns_c, line_a, line_b, line_c
 from egraph_rules.expr import Condition, Integer, literal
+from egraph_rules.plan import TileChoice
 from egraph_rules.rule import Merge, Rule, Table, Term, variables_of
 from extraction.legality import environment, tile_conditions
 from extraction.matching import Answer, Binding, Rows, match
-from extraction.plan import TileChoice
 from extraction.policy import Priced
 from extraction.snapshot import Snapshot
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from egraph_rules.language import WHOLE
+from egraph_rules.plan import Form
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, Refusal
-from extraction.plan import Form
 from extraction.policy import Priced, documented
 from extraction.reasons import no_placement, nothing_legal
 from extraction.snapshot import Node, Snapshot

@@ -16,7 +16,7 @@ from cost.breakdown import Breakdown, best, ranking
 from cost.models import CostModel, check_prices
 from cost.problem import STATIONARITY, Problem
 from egraph_rules.language import DOUBLE_C, WHOLE
-from extraction.plan import TileChoice
+from egraph_rules.plan import TileChoice
 from extraction.snapshot import Schedules
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 from brute_force import Case, brute_force_numpy
 
 from cost.hardware import Target, get_target
-from extraction.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
+from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from ir_bridge.analysis import Facts, facts_of
 from ir_bridge.drained_pipeline import plan_drained_pipelines
 from ir_bridge.ir.nodes import CORE_KINDS, Call, Function, Program, Var

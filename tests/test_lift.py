@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lift_programs import Case, Chain, load, program
 from oracle_plans import oracle_plan
 
-from extraction.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
+from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from ir_bridge.analysis import facts_of
 from ir_bridge.ir import ops
 from ir_bridge.ir.interpreter import execute

@@ -14,11 +14,11 @@ from egraph_rules.catalogue import CHEAPEST
 from egraph_rules.catalogue import rules as find_rules
 from egraph_rules.engine import Limits, Session, StopReason, engine_for
 from egraph_rules.language import WHOLE
+from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
 from extraction.cheapest import extract_cheapest
 from extraction.extract import Decision, Decisions, extract_documented
-from extraction.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.snapshot import Snapshot, snapshot
 from ir_bridge.ir.nodes import Program, Var

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cost.dtypes import DType
 from cost.physical import align_up
-from extraction.plan import ChainPlan
+from egraph_rules.plan import ChainPlan
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Assign, Call, Expr, If, Var, Yield
 from ir_bridge.ir.ops_registry import as_expr

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from extraction.plan import TileChoice
+from egraph_rules.plan import TileChoice
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import INDEX_SCALAR, ZERO, Call, Const, Expr, ListExpr, LoopKind, Var
 from ir_bridge.ir.ops_registry import as_expr

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cost.dtypes import dtype
-from extraction.plan import Form, Plan, ProductPlan
+from egraph_rules.plan import Form, Plan, ProductPlan
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import (
     CORE_KINDS,

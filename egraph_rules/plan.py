@@ -1,4 +1,4 @@
-"""The plan: what extraction decided, product by product. `lift` turns it into loops.
+"""The plan: what extraction decided, product by product, in words that `lift` turns into loops.
 
 A plan speaks of program values by the identity of their SSA variable (opaque here: extraction does not know the IR).
 """
