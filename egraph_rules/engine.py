@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib.util
 import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
 from typing import Any, Protocol
 
 from cost.errors import TilesatError
@@ -22,10 +24,22 @@ from egraph_rules import language
 from egraph_rules.catalogue import RuleSet
 from egraph_rules.rule import Family, Merge, Sort_, Table, Term
 
-try:
-    from egglog import bindings
-except ImportError as missing:  # pragma: no cover - egglog is a hard dependency
-    raise TilesatError(f"tilesat needs egglog 13.2 ({missing}); reinstall tilesat") from missing
+
+def _native() -> Any:
+    """egglog's native module without the package around it, whose import takes ten times as long and of which nothing is used.
+
+    Whoever imports egglog later gets the same module.
+    """
+    package = importlib.util.find_spec("egglog")
+    found = package and PathFinder.find_spec("egglog.bindings", package.submodule_search_locations)
+    if found is None or found.loader is None:
+        raise TilesatError("tilesat needs egglog 13.2, which is not installed; reinstall tilesat")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+bindings = _native()
 
 #: Rows of facts, by table name. A value is an i64 or a string.
 Fact = tuple[Any, ...]
