@@ -153,6 +153,14 @@ def test_long_printed_text_is_read_in_pieces_with_the_same_result() -> None:
     assert parse(str(program)) == program
 
 
+def test_other_line_ends_and_a_byte_order_mark_change_nothing() -> None:
+    text = text_of(SPLIT_K)
+    program = parse(text)
+    for other in ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace("    ", "\t")):
+        assert parse(other) == program
+        assert parse(other).functions[0].loc.line == program.functions[0].loc.line
+
+
 def test_error_in_long_text_names_its_place() -> None:
     text = str(parse(WHOLE))
     lines = text.split("\n")

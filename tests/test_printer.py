@@ -129,6 +129,7 @@ def test_function_names_and_their_calls_change_together() -> None:
     assert "def work(self):" in text
     assert "        self.work()\n        pl.submit(self.work)\n" in text
     assert parse(text) == program
+    assert hash(parse(text)) == hash(program)
 
 
 def test_no_reserved_delimiter_in_any_golden_text() -> None:

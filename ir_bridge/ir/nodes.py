@@ -287,7 +287,9 @@ class Program:
         return same(self, other)
 
     def __hash__(self) -> int:
-        return hash((self.name, tuple(f.name for f in self.functions)))
+        from ir_bridge.ir.names import base_name
+
+        return hash((base_name(self.name), tuple(base_name(f.name) for f in self.functions)))
 
     def __str__(self) -> str:
         from ir_bridge.ir.printer import print_program

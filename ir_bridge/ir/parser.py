@@ -35,6 +35,7 @@ MAX_BYTES = 16 << 20
 
 def parse(text: str, file: str = "<string>") -> Program:
     """The program a PyPTO text holds; ``file`` is the name it goes by in messages. Raises :class:`ParseError`."""
+    text = text.removeprefix("\ufeff")
     if len(text) > MAX_BYTES:
         raise ParseError(f"the text has {len(text)} characters", expected=f"at most {MAX_BYTES}", file=file)
     _check_characters(text, file)
