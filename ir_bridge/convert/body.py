@@ -309,8 +309,14 @@ class BodyConverter:
             self.out.append(s)
 
     def _carry_along(self, s: Assign) -> None:
-        """A statement without conversion: kept; what it uses must not have become a tile."""
+        """A statement without conversion is kept: a tile operation takes what has become a tile, nothing else may."""
         value = self.scalar(s.value)
+        if isinstance(value, Call) and value.op.startswith("tile.") and lookup(value.op) is not None:
+            policy = self.cache.get(value.args[0]) if value.op == "tile.load" and type(value.args[0]) is Var else None
+            kwargs = value.kwargs if policy is None or value.kwarg("cache") is not None else (*value.kwargs, ("cache", policy))
+            call = Call(value.op, tuple([self.memory(a) for a in value.args]), kwargs, value.attrs)
+            self.out.append(s if call == s.value else Assign(s.targets, call, s.loc))
+            return
         if isinstance(s.value, Call):
             for a in (*s.value.args, *(v for _, v in s.value.kwargs)):
                 if type(a) is Var and a in self.env:

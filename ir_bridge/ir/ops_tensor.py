@@ -36,6 +36,11 @@ def tensor_operand(op: str, name: str, e: Expr) -> TensorType:
     return tensor_of(op, name, operand_type(e))
 
 
+def computed(t: TensorType) -> TensorType:
+    """The type of a result like ``t`` that is computed: without a view of memory, and on no other device."""
+    return t if t.view is None and not t.distributed else TensorType(t.shape, t.dtype)
+
+
 def elements(shape: tuple[Dim, ...]) -> int | None:
     """How many elements a static shape holds; None when a dimension is not a number."""
     n = 1
@@ -138,7 +143,7 @@ def _set_validshape(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     if len(src.shape) != 2:
         raise OpError(f"tensor.set_validshape: the source must have two dimensions, not {show(src.shape)}")
     check_valid("tensor.set_validshape", src.shape, (as_dim(args[1]), as_dim(args[2])))
-    return (src,)
+    return (computed(src),)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cost.dtypes import INT32, DType, accumulator
 from ir_bridge.ir.nodes import Const, Expr
 from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, as_dim, dims, dtype_of, register, show
-from ir_bridge.ir.ops_tensor import elements, tensor_operand
+from ir_bridge.ir.ops_tensor import computed, elements, tensor_operand
 from ir_bridge.ir.ops_tile import CAST_MODES, same_dim
 from ir_bridge.ir.ops_types import operand_type
 from ir_bridge.ir.types import Dim, ScalarType, TensorType, Type
@@ -109,17 +109,17 @@ def _binary(op: str) -> TypeRule:
         if not isinstance(second, TensorType):
             if not isinstance(second, ScalarType):
                 raise OpError(f"{op}: the second operand must be a tensor or a scalar")
-            return (a,)
+            return (computed(a),)
         _same_elements(op, a, second)
         shape = broadcast(op, a.shape, second.shape)
-        return (a if shape == a.shape else TensorType(shape, a.dtype),)
+        return (computed(a) if shape == a.shape else TensorType(shape, a.dtype),)
 
     return rule
 
 
 def _unary(op: str) -> TypeRule:
     def rule(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
-        return (tensor_operand(op, "the operand", args[0]),)
+        return (computed(tensor_operand(op, "the operand", args[0])),)
 
     return rule
 
@@ -145,7 +145,7 @@ def _expand(op: str, axis: int) -> TypeRule:
         )
         if not fits:
             raise OpError(f"{op}: a vector {show(v.shape)} does not stretch over {show(a.shape)}")
-        return (a,)
+        return (computed(a),)
 
     return rule
 
@@ -192,7 +192,7 @@ def _scatter_update(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
     count = elements(index.shape)
     if index.dtype.kind == "float" or not (count is None or same_dim(count, src.shape[0])):
         raise OpError(f"{op}: the index {show(index.shape)} must hold one integer for each row of {show(src.shape)}")
-    return (base,)
+    return (computed(base),)
 
 
 def _gather(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
