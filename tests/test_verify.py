@@ -572,6 +572,39 @@ for o in pl.pipeline(0, 256, 128, stage=2):
     assert peaks(body)["l0b"] == 3 * 16 * KB
 
 
+def test_panels_have_the_slots_of_the_loop_they_stand_in() -> None:
+    """A plain loop runs to its end within one copy of the pipeline's body, and so does the pipeline with fewer stages."""
+    body = (
+        MAT
+        + """
+for o in pl.pipeline(0, 256, 64, stage=3):
+    for i in pl.range(0, 256, 64):
+        l = pl.tile.extract(m, i, 0, [64, 256], target_memory=pl.Mem.Left)
+        for j in pl.pipeline(0, 256, 64, stage=2):
+            r = pl.tile.extract(m, 0, j, [256, 32], target_memory=pl.Mem.Right)
+            c = pl.tile.matmul(l, r)
+"""
+    )
+    assert peaks(body)["l0a"] == 32 * KB
+    assert peaks(body)["l0b"] == 2 * 16 * KB
+
+
+def test_panels_are_counted_while_they_live() -> None:
+    body = (
+        MAT
+        + """
+for o in pl.pipeline(0, 256, 64, stage=2):
+    l = pl.tile.extract(m, o, 0, [64, 128], target_memory=pl.Mem.Left)
+    r = pl.tile.extract(m, 0, o, [128, 64], target_memory=pl.Mem.Right)
+    c = pl.tile.matmul(l, r)
+    l2 = pl.tile.extract(m, o, 128, [64, 128], target_memory=pl.Mem.Left)
+    r2 = pl.tile.extract(m, 128, o, [128, 64], target_memory=pl.Mem.Right)
+    d = pl.tile.matmul_acc(c, l2, r2)
+"""
+    )
+    assert peaks(body)["l0a"] == 2 * 16 * KB
+
+
 def test_loads_in_a_pipeline_have_their_slots_through_the_loop() -> None:
     body = """
 for i in pl.pipeline(0, 512, 128, stage=2):

@@ -4,13 +4,18 @@ Positions number the statements in program order. Each tile gets a live range fr
 defined before a loop and used in it lives through the whole loop. In-place operations, views, loop-carried chains and the values
 that meet behind a branch share one buffer (facts/pypto_syntax.md; specification 1, "unified physical size contract").
 
-Pipelines overlap their trips: what is loaded, extracted or moved in a ``pipeline(stage=F)`` body has F slots, live through the
-loop. Nested pipelines do not multiply (the deepest count wins), except for the bias table, where every level keeps its own slots
-("Bias window limits"). An accumulator has one slot, or two in a loop marked ``pipeline_double_buffer_c``.
+Pipelines overlap their trips: what is loaded, extracted or moved in a ``pipeline(stage=F)`` body has F slots. Nested pipelines
+do not multiply: what goes into L0A and L0B has the slots of the loop it stands in (an inner loop runs to its end within one copy
+of the outer body), what goes into Mat and Vec those of the deepest pipeline around it, through that loop. In the bias table every
+level keeps its own slots ("Bias window limits"). An accumulator has one slot, or two in a loop marked
+``pipeline_double_buffer_c``.
+
+Copies of an L0 panel are counted while the panel lives: fetching it earlier is what planners give up first where room is short.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -48,6 +53,10 @@ BUFFER_OF = {
     Space.BIAS: "bias",
     Space.VEC: "vec",
 }
+
+
+#: L0 operands: fetched panel by panel.
+_PANELS = (Space.LEFT, Space.RIGHT, Space.BIAS)
 
 
 @dataclass(slots=True)
@@ -197,13 +206,18 @@ class _Liveness:
             slots = 2 if marked else 1
         else:
             marked = [loop for loop in self.loops if loop.stage > 1]
-            slots = 1
-            if d is not None and d.kind == "transfer":
-                for loop in marked:
-                    slots = slots * loop.stage if space is Space.BIAS else max(slots, loop.stage)
+            slots = 1 if d is None or d.kind != "transfer" else self.copies(space)
         if slots > 1:
             self.ranges[i].slots = slots
-            marked[-1].filling.append(i)
+            if space not in _PANELS:
+                marked[-1].filling.append(i)
+
+    def copies(self, space: Space) -> int:
+        """How many copies of a transferred tile the loops around it have in flight."""
+        stages = [loop.stage for loop in self.loops]
+        if space is Space.BIAS:
+            return math.prod(stages)
+        return stages[-1] if space in _PANELS else max(stages)
 
     def share(self, a: int, b: int) -> int:
         """Two names of one buffer: one range that covers both."""
