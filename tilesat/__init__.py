@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from ir_bridge.lower.gates import PlacementError as PlacementError
     from tilesat.choose import Tile as Tile
     from tilesat.choose import choose_tile as choose_tile
+    from tilesat.result import PerfHint as PerfHint
+    from tilesat.result import ProductDecision as ProductDecision
+    from tilesat.result import Tiling as Tiling
     from tilesat.simulation import SimulationError as SimulationError
     from tilesat.simulation import SimulationResult as SimulationResult
     from tilesat.simulation import simulate as simulate
-    from tilesat.tiling import PerfHint as PerfHint
-    from tilesat.tiling import ProductDecision as ProductDecision
-    from tilesat.tiling import Tiling as Tiling
     from tilesat.tiling import tile as tile
 
 __version__ = "0.1.0"
@@ -50,9 +50,9 @@ _HOMES = {
     "Finding": "ir_bridge.ir.verifier",
     "Limits": "egraph_rules.engine",
     "ParseError": "ir_bridge.ir.parser",
-    "PerfHint": "tilesat.tiling",
+    "PerfHint": "tilesat.result",
     "PlacementError": "ir_bridge.lower.gates",
-    "ProductDecision": "tilesat.tiling",
+    "ProductDecision": "tilesat.result",
     "Program": "ir_bridge.ir.nodes",
     "RuleSet": "egraph_rules.catalogue",
     "RuleSetError": "egraph_rules.catalogue",
@@ -60,7 +60,7 @@ _HOMES = {
     "SimulationResult": "tilesat.simulation",
     "Target": "cost.hardware",
     "Tile": "tilesat.choose",
-    "Tiling": "tilesat.tiling",
+    "Tiling": "tilesat.result",
     "VerifyError": "ir_bridge.ir.verifier",
     "choose_tile": "tilesat.choose",
     "cost_model": "cost.models",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,27 +24,13 @@ from extraction.explain import (
 )
 from extraction.explain import why_not as match_rule
 from ir_bridge.lower.gates import shown
+from tilesat.result import WhyNot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from extraction.extract import Decision
     from tilesat.pipeline import Run
-
-
-@dataclass(frozen=True, slots=True)
-class WhyNot:
-    """Whether a rule fired at a product; if not, the condition or fact that failed, with its numbers."""
-
-    rule: str
-    statement: str
-    name: str
-    fired: bool
-    reason: str
-
-    def __str__(self) -> str:
-        head = f"{self.rule} at {self.name}: {'fired' if self.fired else 'did not fire'}"
-        return f"{head}\n  {self.statement}\n  {self.reason}"
 
 
 class Explainer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cost.errors import TilesatError
@@ -26,8 +26,9 @@ from ir_bridge.lift import lift
 from ir_bridge.lower import lower
 from ir_bridge.lower.gates import shown
 from ir_bridge.split_k_chain import SplitKChain
-from tilesat.tiling import PLANNERS, PerfHint, ProductDecision, Tiling
+from tilesat.result import Explains, PerfHint, ProductDecision, Tiling
 
+PLANNERS = ("pypto", "dsa_rp", "ptoas")
 EXTRACTORS = ("dag", "tree")
 
 
@@ -61,8 +62,8 @@ class Run:
         self.force = dict(force)
         self.priced: dict[int, Priced] = {}
 
-    def tiling(self) -> Tiling:
-        """Run every phase and put the result together."""
+    def tiling(self, explainer: Callable[[], Explains]) -> Tiling:
+        """Run every phase and put the result together; ``explainer`` makes what answers questions about this run."""
         clock, phases = time.perf_counter, {}
         began = clock()
         self.lowered = lower(self.program, self.target, self.planner, double_buffer_c=self.double_buffer_c)
@@ -82,7 +83,7 @@ class Run:
         tiled = lift(self.program, self.plan(inner))
         phases["lift"] = clock() - began
         report.phases.update(phases)
-        return Tiling(self.program, tiled, self.described(), self.hints(), report, self)
+        return Tiling(self.program, tiled, self.described(), self.hints(), report, explainer)
 
     # -- extract -----------------------------------------------------------------------------------------------------------
 

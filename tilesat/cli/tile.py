@@ -16,7 +16,7 @@ from tilesat.cli.output import note, progress, show_json, show_table
 if TYPE_CHECKING:
     from egraph_rules.engine import Limits
     from ir_bridge.ir.nodes import Program
-    from tilesat.tiling import ProductDecision, Tiling
+    from tilesat.result import ProductDecision, Tiling
 
 STAGES = ("convert",)
 
