@@ -11,6 +11,7 @@ from ir_bridge.convert.access import called
 from ir_bridge.convert.calls import CallUpdater, directed, stated_attributes
 from ir_bridge.convert.errors import ConvertError
 from ir_bridge.convert.incore import Converted, convert_function
+from ir_bridge.convert.outline import has_core_regions, outline
 from ir_bridge.convert.registry import conversion_of
 from ir_bridge.ir.nodes import (
     CORE_KINDS,
@@ -31,8 +32,8 @@ FAMILIES = (ops_elementwise, ops_cube, ops_memory, ops_gather)
 
 
 def needs_conversion(program: Program) -> bool:
-    """Does some InCore, AIC or AIV function still compute on tensors, or write a parameter that is declared as read only?"""
-    return any(f.kind in CORE_KINDS and _computes_on_tensors(f) for f in program.functions)
+    """Does some InCore, AIC or AIV function (or core region) still compute on tensors, or write a parameter declared as read?"""
+    return any(_computes_on_tensors(f) if f.kind in CORE_KINDS else has_core_regions(f) for f in program.functions)
 
 
 def _computes_on_tensors(f: Function) -> bool:
@@ -65,6 +66,7 @@ def convert(program: Program, target: str | os.PathLike[str] | Target = "ascend9
     machine = get_target(target)
     if not needs_conversion(program):
         return program
+    program = outline(program)
     originals = {f.name: f for f in program.functions}
     done: dict[str, Converted] = {}
     for f in _callees_first(program):
