@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cost.errors import TilesatError
+from egraph_rules.families.accumulate import ACCUMULATE
 from egraph_rules.families.bias_window import BIAS_WINDOW
 from egraph_rules.families.cast_fold import CAST_FOLD
 from egraph_rules.families.direct_store import DIRECT_STORE
@@ -51,6 +52,7 @@ FAMILIES: dict[str, Family] = {
         CAST_FOLD,
         VECTOR_CAST,
         VEC_STAGING,
+        ACCUMULATE,
         BIAS_WINDOW,
         SPLIT_K_CHAIN,
         DRAINED_PIPELINE,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from egraph_rules.conditions import whole_fractals
 from egraph_rules.families.direct_store import more_than_one_window, s, scope, stored_grid, stored_product, v
+from egraph_rules.families.k_split import k_loop
 from egraph_rules.language import GRID, ROWS, WHOLE, bias_in, bias_rebuildable, cuttable, store_follows
 from egraph_rules.rule import Rule, family, rule
 
@@ -33,6 +34,11 @@ def BIAS_WINDOW() -> Iterator[Rule]:
         stage="windows",
         reads=[bias_in(v, "Bias")],
         then=[cuttable(v, WHOLE), cuttable(v, ROWS)],
+    )
+    yield k_loop(
+        "bias_first",
+        "matmul_bias",
+        "A @ B + 1·b = (A[:, :k] @ B[:k, :] + 1·b) + Σ A[:, ko:ko+k] @ B[ko:ko+k, :]: the bias goes into the first panel, once",
     )
     yield rule(
         "biased_direct_store",

@@ -43,6 +43,17 @@ def deepest_streamed() -> Integer:
     return smaller_of(both, P.max_k - P.align_k)
 
 
+def k_loop(name: str, op: str, statement: str) -> Rule:
+    """The rule that sums a product's panels in one accumulator, over whichever source its left operand is extracted from."""
+    return rule(
+        name,
+        statement,
+        stage="placements",
+        reads=[product(v=v, p=P.p, left=left, right=right, op=op), Left(left), In(right, "Mat")],
+        then=[union(In(v, "Acc"), KLoop(v, Schedule(P.p, WHOLE), Left(left), In(right, "Mat")))],
+    )
+
+
 @family("k_split")
 def K_SPLIT() -> Iterator[Rule]:
     """A[m, K] @ B[K, n] = Σ A[m, ko:ko+k] @ B[ko:ko+k, n]: sum k-deep panels in one accumulator."""
@@ -82,10 +93,4 @@ def K_SPLIT() -> Iterator[Rule]:
         reads=[streamed(P.p, m, n, scope, deepest), panel(P.p, deepest, k)],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
     )
-    yield rule(
-        "k_loop",
-        "In(A @ B, Acc) = the sum of panels, over whichever source A is extracted from",
-        stage="placements",
-        reads=[product(v=v, p=P.p, left=left, right=right), Left(left), In(right, "Mat")],
-        then=[union(In(v, "Acc"), KLoop(v, Schedule(P.p, WHOLE), Left(left), In(right, "Mat")))],
-    )
+    yield k_loop("k_loop", "matmul", "In(A @ B, Acc) = Σ A[:, ko:ko+k] @ B[ko:ko+k, :] in one accumulator")
