@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from parse_texts import GOLDEN, HEAD, SPLIT_K, WHOLE, assert_ssa, kernel, only, same_program, text_of
 
 from cost.dtypes import BF16, BOOL, FP32, INDEX, INT32, INT64
+from ir_bridge.ir import parse_text
 from ir_bridge.ir.nodes import (
     Assign,
     Binary,
@@ -151,6 +152,24 @@ def test_long_printed_text_is_read_in_pieces_with_the_same_result() -> None:
             assert t.loc.line == s.loc.line + i * length
             assert t.loc.col == s.loc.col
     assert parse(str(program)) == program
+
+
+def test_every_cut_gives_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of all kinds, cut as often as can be: the same programs, places and types as from one tree."""
+    texts = [text for _, text in GOLDEN] + [WHOLE, text_of(SPLIT_K)] + [generate.program_text(i) for i in range(20)]
+    uncut = [parse(text) for text in texts]
+    cut = 0
+    monkeypatch.setattr(parse_text, "_WORTH_CUTTING", 0)
+    monkeypatch.setattr(parse_text, "_PIECE_LINES", 1)
+    for text, program in zip(texts, uncut, strict=True):
+        cut += parse_text.in_pieces(text) is not None
+        again = parse(text)
+        assert again == program
+        for f, g in zip(program.functions, again.functions, strict=True):
+            assert f.loc == g.loc
+            assert [s.loc for s in walk(f.body)] == [s.loc for s in walk(g.body)]
+            assert [v.name for s in walk(f.body) for v in defined(s)] == [v.name for s in walk(g.body) for v in defined(s)]
+    assert cut > 240
 
 
 def test_other_line_ends_and_a_byte_order_mark_change_nothing() -> None:

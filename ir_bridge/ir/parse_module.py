@@ -13,7 +13,7 @@ from ir_bridge.ir.parse_errors import ParseError, Source
 from ir_bridge.ir.parse_exprs import ExprReader
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
 from ir_bridge.ir.parse_rebinds import WholeTextNeeded
-from ir_bridge.ir.parse_text import ModuleText, TooMuch, complete_function, printed, whole
+from ir_bridge.ir.parse_text import ModuleText, TooMuch, complete_function, in_pieces, whole
 from ir_bridge.ir.parse_types import dotted
 
 _IMPORT = "import pypto.language as pl"
@@ -23,7 +23,7 @@ _PROGRAM = "a class decorated with @pl.program"
 def read_module(source: Source) -> Program:
     """The program in ``source``; raises :class:`ParseError`, and SyntaxError where the text is not Python."""
     try:
-        pieces = printed(source.text)
+        pieces = in_pieces(source.text)
         if pieces is not None:
             return _read(pieces, source)
     except (SyntaxError, TooMuch, ParseError, WholeTextNeeded):

@@ -1,9 +1,9 @@
 """Text into Python syntax trees, function by function.
 
-One tree of a long text is slow to build: its millions of small objects fall out of every cache. Text laid out as PyPTO prints
-it (one statement a line, functions four and bodies eight blanks deep) is therefore parsed in pieces of some dozen statements,
-and the annotations, of which a program has few different ones, are taken out first and parsed once each. A wrong cut leaves a
-piece that is not Python by itself, so the worst that can happen is a SyntaxError; the reader then turns to :func:`whole`.
+One tree of a long text is slow to build: its millions of small objects fall out of every cache. Text laid out as usual (a class
+of functions four blanks deep, their bodies eight) is therefore parsed in pieces of some dozen statements, and the annotations,
+of which a program has few different ones, are taken out first and parsed once each. A wrong cut leaves a piece that is not
+Python by itself, so the worst that can happen is a SyntaxError; the reader then turns to :func:`whole`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _WORTH_CUTTING = 200
 
 _ANNOTATION = re.compile(r"^( +\w+: )(pl\.[^\n\"'#]*?\])(?= = pl\.)", re.MULTILINE)
 _BODY_STATEMENT = re.compile(r"^ {8}(?![ \n]|else\b|elif\b|#)")
-#: Line ends and blanks that PyPTO does not print, and the first placeholder of an annotation.
-_UNUSUAL = ("\r", "\f", "\t", "T0__")
+#: A tensor type of a parameter or result; it names no value.
+_TENSOR = re.compile(r"pl\.Tensor\[\[[0-9, ]*\], pl\.\w+\]")
+#: What makes lines mean something else than they look like: other line ends, text over several lines, our own placeholders.
+_UNUSUAL = ("\r", "\f", "\t", '"""', "'''", "T0__")
 _CLASS = re.compile(r"^@pl\.program\nclass (\w+):\n", re.MULTILINE)
 
 
@@ -79,25 +81,27 @@ class _Annotations:
         self._placeholders: dict[str, str] = {}
 
     def taken_out(self, text: str) -> str:
-        return _ANNOTATION.sub(self._replace, text)
+        """Statements with placeholders for the types of what they assign."""
+        return _ANNOTATION.sub(lambda m: m[1] + self._placeholder(m[2]), text)
 
-    def _replace(self, match: re.Match[str]) -> str:
-        text = match[2]
+    def taken_out_of_header(self, text: str) -> str:
+        """A function's header with placeholders for its tensor types."""
+        return _TENSOR.sub(lambda m: self._placeholder(m[0]), text)
+
+    def _placeholder(self, text: str) -> str:
         found = self._placeholders.get(text)
         if found is None:
             found = self._placeholders[text] = f"T{len(self._placeholders)}__"
             self._interned[found] = ast.parse(text, mode="eval").body
-        return match[1] + found
+        return found
 
 
-def printed(text: str) -> ModuleText | None:
-    """The text in pieces, when it is long and laid out as PyPTO prints it; else None. Raises SyntaxError for a wrong cut."""
+def in_pieces(text: str) -> ModuleText | None:
+    """The text in pieces, when it is long and laid out as usual; else None. Raises SyntaxError for a wrong cut."""
     start = _CLASS.search(text)
     if start is None or text.count("\n") < _WORTH_CUTTING or any(x in text for x in _UNUSUAL):
         return None
-    lines = text[start.end() :].split("\n")
-    while lines and not lines[-1]:
-        lines.pop()
+    lines = text[start.end() :].rstrip().split("\n")
     first_line = text.count("\n", 0, start.end()) + 1
     module = ModuleText(tree_of(f"{text[: start.end()]}    pass\n"))
     annotations = _Annotations(module.interned)
@@ -109,25 +113,27 @@ def printed(text: str) -> ModuleText | None:
             return None
         functions.append(found[0])
         at = found[1]
+        while at < len(lines) and not lines[at].strip():
+            at += 1
     module.functions = functions
     return module
 
 
 def _function(lines: list[str], at: int, first_line: int, annotations: _Annotations) -> tuple[FunctionText, int] | None:
     """The function whose decorator is line ``at`` and the line after its body; None when the layout is another one."""
-    if at + 2 >= len(lines) or not lines[at].startswith("    @") or not lines[at + 1].startswith("    def "):
+    start = _after_header(lines, at)
+    if start is None:
         return None
-    end = at + 2
-    while end < len(lines) and lines[end].startswith("        "):
+    end = start
+    while end < len(lines) and (lines[end].startswith("        ") or not lines[end].strip()):
         end += 1
-    tree = tree_of(f"if 1:\n{lines[at]}\n{lines[at + 1]}\n        pass\n")
-    node = tree.body[0].body[0]  # type: ignore[attr-defined]
-    if not isinstance(node, ast.FunctionDef):
+    header = annotations.taken_out_of_header("\n".join(lines[at:start]))
+    node = tree_of(f"if 1:\n{header}\n        pass\n").body[0].body[0]  # type: ignore[attr-defined]
+    body = lines[start:end]
+    first = next((x for x in body if x.strip() and not x.lstrip().startswith("#")), "")
+    if not isinstance(node, ast.FunctionDef) or _BODY_STATEMENT.match(first) is None:
         return None
-    body = lines[at + 2 : end]
-    if not body or _BODY_STATEMENT.match(body[0]) is None:
-        return None
-    base = first_line + at + 2
+    base = first_line + start - 2
 
     def pieces() -> Iterator[tuple[int, list[ast.stmt]]]:
         start = 0
@@ -139,7 +145,19 @@ def _function(lines: list[str], at: int, first_line: int, annotations: _Annotati
             piece = tree_of(f"if 1:\n{text}\n").body
             if len(piece) != 1:
                 raise SyntaxError("a piece that ends outside of the function")
-            yield base + start - 2, piece[0].body  # type: ignore[attr-defined]
+            yield base + start, piece[0].body  # type: ignore[attr-defined]
             start = stop
 
     return FunctionText(node, first_line + at - 2, pieces, False), end
+
+
+def _after_header(lines: list[str], at: int) -> int | None:
+    """The line after a decorator and a ``def``, which may have its parameters on lines of their own; None for other layouts."""
+    if at + 2 >= len(lines) or not lines[at].startswith("    @") or not lines[at + 1].startswith("    def "):
+        return None
+    end = at + 1
+    if not lines[end].endswith(":"):
+        end += 1
+        while end < len(lines) and not lines[end].startswith("    )"):
+            end += 1
+    return end + 1 if end < len(lines) and lines[end].endswith(":") else None

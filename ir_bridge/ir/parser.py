@@ -4,8 +4,8 @@
 forms); both become the same SSA program. Refusals are :class:`ParseError`, which names the place, the offending text and what was
 expected. The work is linear in the length of the text.
 
-Limits, so that nonsense is refused within seconds: ``MAX_BYTES`` of text and ``MAX_TOKENS`` tokens in text that is not laid out
-as PyPTO prints it (both checked before parsing), ``MAX_DEPTH`` levels of nesting, ``MAX_RANK`` dimensions, integers of 64 bits.
+Limits, so that nonsense is refused within seconds: ``MAX_BYTES`` of text and ``MAX_TOKENS`` tokens in text of an unusual layout
+(both checked before parsing), ``MAX_DEPTH`` levels of nesting, ``MAX_RANK`` dimensions, integers of 64 bits.
 """
 
 from __future__ import annotations
