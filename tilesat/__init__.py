@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from egraph_rules.catalogue import RuleSetError as RuleSetError
     from egraph_rules.catalogue import rules as rules
     from egraph_rules.engine import Limits as Limits
+    from ir_bridge.convert import ConvertError as ConvertError
+    from ir_bridge.convert import convert as convert
     from ir_bridge.ir.interpreter import ExecuteError as ExecuteError
     from ir_bridge.ir.interpreter import execute as execute
     from ir_bridge.ir.interpreter_inputs import random_inputs as random_inputs
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ExecuteError": "ir_bridge.ir.interpreter",
     "Finding": "ir_bridge.ir.verifier",
+    "ConvertError": "ir_bridge.convert",
     "Limits": "egraph_rules.engine",
     "ParseError": "ir_bridge.ir.parser",
     "PerfHint": "tilesat.result",
@@ -63,6 +66,7 @@ _HOMES = {
     "Tiling": "tilesat.result",
     "VerifyError": "ir_bridge.ir.verifier",
     "choose_tile": "tilesat.choose",
+    "convert": "ir_bridge.convert",
     "cost_model": "cost.models",
     "cost_models": "cost.models",
     "execute": "ir_bridge.ir.interpreter",

@@ -21,6 +21,7 @@ from extraction.cheapest import extract_cheapest
 from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.snapshot import Snapshot, snapshot
+from ir_bridge.convert import convert, needs_conversion
 from ir_bridge.ir.nodes import Program, Var
 from ir_bridge.lift import lift
 from ir_bridge.lower import lower
@@ -51,7 +52,7 @@ class Run:
             raise TilesatError(f"unknown planner {planner!r}; known: {', '.join(PLANNERS)}")
         if extractor not in EXTRACTORS:
             raise TilesatError(f"unknown extractor {extractor!r}; known: {', '.join(EXTRACTORS)}")
-        self.program = program
+        self.source = program
         self.target: Target = get_target(target)
         self.planner = planner
         self.rule_set = find_rules(rules)
@@ -66,6 +67,10 @@ class Run:
         """Run every phase and put the result together; ``explainer`` makes what answers questions about this run."""
         clock, phases = time.perf_counter, {}
         began = clock()
+        self.program = convert(self.source, self.target) if needs_conversion(self.source) else self.source
+        if self.program is not self.source:
+            phases["convert"] = clock() - began
+            began = clock()
         self.lowered = lower(self.program, self.target, self.planner, double_buffer_c=self.double_buffer_c)
         phases["lower"] = clock() - began
         with Session(engine_for(self.rule_set, largest_extent(self.target)), self.lowered.facts.facts) as session:
@@ -83,7 +88,7 @@ class Run:
         tiled = lift(self.program, self.plan(inner))
         phases["lift"] = clock() - began
         report.phases.update(phases)
-        return Tiling(self.program, tiled, self.described(), self.hints(), report, explainer)
+        return Tiling(self.source, self.program, tiled, self.described(), self.hints(), report, explainer)
 
     # -- extract -----------------------------------------------------------------------------------------------------------
 

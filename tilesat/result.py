@@ -82,12 +82,14 @@ class Explains(Protocol):
 class Tiling:
     """The result of :func:`tilesat.tile`: ``program``, ``decisions``, ``diagnostics``, ``report``; ``explain`` tells why.
 
-    ``source`` is the program that was tiled. ``explainer`` makes what answers questions, when one is first asked.
+    ``source`` is the program as it came; ``converted`` its tile program, which is the same unless it was a tensor program.
+    ``explainer`` makes what answers questions, when one is first asked.
     """
 
     def __init__(
         self,
         source: Program,
+        converted: Program,
         program: Program,
         decisions: tuple[ProductDecision, ...],
         diagnostics: tuple[PerfHint, ...],
@@ -95,6 +97,7 @@ class Tiling:
         explainer: Callable[[], Explains],
     ) -> None:
         self.source = source
+        self.converted = converted
         self.program = program
         self.decisions = decisions
         self.diagnostics = diagnostics

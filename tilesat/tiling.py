@@ -26,7 +26,7 @@ def tile(
     pypto_double_buffer_c: bool = False,
     force: Mapping[str, tuple[int, int, int]] | None = None,
 ) -> Tiling:
-    """Tile every product of ``program`` for one core of ``target``.
+    """Tile every product of ``program`` for one core of ``target``; a tensor program is converted first (specification 2).
 
     ``planner`` is who will place buffers ("pypto", "dsa_rp", "ptoas"); ``pypto_double_buffer_c`` opts in to two accumulators
     under "pypto". ``rules`` names a rule set, ``cost_model`` a model or is one, ``extractor`` is "tree" or "dag". ``limits``

@@ -3,8 +3,8 @@
     acc + A @ B  =  (…((acc + A[:, :k] @ B[:k, :]) + A[:, k:2k] @ B[k:2k, :]) + …)
 
 The accumulator is threaded through the loop and is valid from the first panel on, so nothing overwrites it; a caller's
-`init_cond` asks for overwriting, and holds at the first panel only: `init_cond and ko == 0`. The accumulator is the caller's, whole,
-so its output is never cut (specification 1, "tile.matmul_acc").
+`init_cond` asks for overwriting, and holds at the first panel only: `init_cond and ko == 0`. The accumulator is the caller's
+and whole, so the output is never cut (specification 1, "tile.matmul_acc").
 """
 
 from __future__ import annotations
