@@ -217,28 +217,27 @@ class Run:
         return f"{shown(self.lowered.values[v])} in {function}, {loc}"
 
     def described(self) -> tuple[ProductDecision, ...]:
-        ops = {s.v: (s.op, s.problem) for s in self.lowered.facts.products}
-        found = []
-        for v, d in (*self.decisions.chains.items(), *self.decisions.products.items()):
-            op, own = ops.get(v, ("split_k_chain", d.problem))
-            if own >= 0:
-                found.append(self.describe(v, d, op, own))
-        return tuple(found)
+        sites = {s.v: (s.op, s.problem) for s in self.lowered.facts.products}
+        decisions = (*self.decisions.chains.items(), *self.decisions.products.items())
+        return tuple([self.describe(v, d, *sites.get(v, ("split_k_chain", d.problem))) for v, d in decisions])
 
     def describe(self, v: int, d: Decision, op: str, own: int) -> ProductDecision:
-        p = self.lowered.facts.problems[own]
+        """One decision in words and numbers; ``own`` is the problem of the product itself."""
+        M, N, K, dtype = self.lowered.extents[v]
+        function, loc = self.lowered.where[v]
         tile = None if d.row is None else self.choice(d)
         priced = self.priced.get(own if d.row is None else d.problem)
-        row = d.row if d.row is not None else d.chosen if d.chosen is not None and not d.hints else None
+        stands = d.chosen if d.row is None and not d.hints else None  # already the size of L0: its wall counts
+        row = d.row if d.row is not None else stands
         return ProductDecision(
             name=shown(self.lowered.values[v]),
-            function=self.lowered.where[v][0],
+            function=function,
             op=op,
-            where=str(self.lowered.where[v][1]),
-            M=p.M,
-            N=p.N,
-            K=p.K,
-            dtype=str(p.a),
+            where=str(loc),
+            M=M,
+            N=N,
+            K=K,
+            dtype=dtype,
             form=d.form.value,
             placement=PLACED[d.form] if d.cast < 0 else f"Mat ({d.scratch}, cast folded)",
             m=None if tile is None else tile.m,

@@ -35,9 +35,9 @@ from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, split_k_chains
 class Lowered:
     """A lowered program.
 
-    ``facts`` is what the e-graph knows; ``values`` the variable behind each SSA number; ``where`` and ``functions`` the place of
-    each product's statement by its number; ``chains`` the recognised chain of each chain site, by its loop's number; ``hints``
-    what lowering itself refused with a code, by the number of the product it is about.
+    ``facts`` is what the e-graph knows; ``values`` the variable behind each SSA number. By the number of a product (or of a
+    chain's loop): ``where`` is its function and place, ``extents`` its M, N, K and operand type; ``chains`` the recognised chain;
+    ``chain_refusals`` why what looks like a chain is none.
     """
 
     facts: ProgramFacts = field(default_factory=ProgramFacts)
@@ -45,7 +45,7 @@ class Lowered:
     where: dict[int, tuple[str, Loc]] = field(default_factory=dict)
     chains: dict[int, SplitKChain] = field(default_factory=dict)
     chain_refusals: dict[int, str] = field(default_factory=dict)
-    resident: dict[int, str] = field(default_factory=dict)
+    extents: dict[int, tuple[int, int, int, str]] = field(default_factory=dict)
 
 
 def lower(program: Program, target: Target, planner: str, *, double_buffer_c: bool) -> Lowered:
@@ -87,7 +87,7 @@ class _Lowering:
     def function(self, facts: Facts, planner: str) -> None:
         name = facts.function.name
         for found in split_k_chains(facts):
-            self.chain(found)
+            self.chain(found, name)
         if planner == "pypto":
             self.drained(facts)
         for site in facts.sites:
@@ -114,6 +114,7 @@ class _Lowering:
         v = self.number(ops.result)
         self.products.add(ops.result)
         self.lowered.where[v] = (function, s.loc)
+        self.lowered.extents[v] = (*ops.extents, ops.left_type.dtype.name)
         op = call.op[len("tile.") :]
         refused = refusal(ops, self.target)
         problem = NO_VALUE if refused is not None and refused.code != "PH-AT-007" else self.problem(ops, op == "matmul_acc")
@@ -154,7 +155,6 @@ class _Lowering:
         if space is not Space.MAT and space is not Space.VEC:
             return n
         self.out.sizes[n] = _bytes(v)
-        self.lowered.resident[n] = space.value
         made = facts.definitions.get(v)
         call = made.stmt.value if made is not None and made.origin is Origin.ASSIGN and type(made.stmt) is Assign else None
         if type(call) is Call:
@@ -233,7 +233,7 @@ class _Lowering:
 
     # -- chains and pipelines --------------------------------------------------------------------------------------------
 
-    def chain(self, found: SplitKChain | ChainRefusal) -> None:
+    def chain(self, found: SplitKChain | ChainRefusal, function: str) -> None:
         chain = found.chain if isinstance(found, ChainRefusal) else found
         products = tuple(self.number(s.targets[0]) for s in chain.products)
         if isinstance(found, ChainRefusal):
@@ -252,7 +252,8 @@ class _Lowering:
         self.out.state(L.chain, store, v, index)
         self.out.chains.append(ChainSite(v, store, index, products))
         self.lowered.chains[v] = chain
-        self.lowered.where[v] = ("", chain.loop.loc)
+        self.lowered.where[v] = (function, chain.loop.loc)
+        self.lowered.extents[v] = (chain.M, chain.N, chain.K, left.dtype.name)
 
     def drained(self, facts: Facts) -> None:
         """State the author's own L0 pipelines, and what all those that pay would take together."""
