@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from egraph_rules.rule import Columns, Sort_, Table, Term, table
 
-#: Rule stages, in the order they run; the last two reach a fixpoint, the first three need one pass.
-STAGES = ("extents", "windows", "schedules", "buffers", "placements")
+#: Rule stages, in the order they run, each to its fixpoint. Placements come first: they are few, so that a run ended by a limit
+#: knows where results may go, and takes the best of the schedules it had found.
+STAGES = ("placements", "extents", "windows", "schedules", "buffers")
 
 SCHEDULE, PLACE = Sort_("ScheduleClass"), Sort_("Place")
 SORTS = (SCHEDULE, PLACE)

@@ -24,14 +24,14 @@ def BIAS_WINDOW() -> Iterator[Rule]:
     yield rule(
         "bias_rebuilt",
         "b = ⋃ load(b, [0, ni], [1, n]): each window's bias is loaded from the tensor again",
-        stage="windows",
+        stage="placements",
         reads=[bias_in(v, "Mat"), bias_rebuildable(v)],
         then=[cuttable(v, WHOLE), cuttable(v, ROWS), cuttable(v, GRID)],
     )
     yield rule(
         "bias_held",
         "a bias in the bias table serves every grid of full rows",
-        stage="windows",
+        stage="placements",
         reads=[bias_in(v, "Bias")],
         then=[cuttable(v, WHOLE), cuttable(v, ROWS)],
     )

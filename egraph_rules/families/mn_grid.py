@@ -98,7 +98,7 @@ def MN_GRID() -> Iterator[Rule]:
     yield rule(
         "cut_freely",
         "(A @ B)[mi, ni] = A[mi, :] @ B[:, ni]: an unbiased product may be cut anywhere",
-        stage="windows",
+        stage="placements",
         reads=[product(v=v, op="matmul")],
         then=[cuttable(v, WHOLE), cuttable(v, ROWS), cuttable(v, GRID)],
     )

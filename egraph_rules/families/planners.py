@@ -23,14 +23,14 @@ def PLANNERS() -> Iterator[Rule]:
         yield rule(
             f"scratch_under_{name}",
             f"{name}: a scratch grid takes any schedule",
-            stage="windows",
+            stage="placements",
             reads=[product(v=v, p=p), planner(name)],
             then=[scratch_problem(v, p)],
         )
     yield rule(
         "scratch_under_pypto",
         "pypto: a scratch grid takes output-stationary schedules",
-        stage="windows",
+        stage="placements",
         reads=[product(v=v, p=p), planner("pypto"), output_only(p, q)],
         then=[scratch_problem(v, q)],
     )
