@@ -249,7 +249,8 @@ class _Cheapest:
         if site.refusal is not None:
             return [site.refusal]
         if site.problem == NO_VALUE or ("In", site.right, "Mat") not in self.snap.place:
-            return []
+            resident = site.problem != NO_VALUE and {site.left, site.right} <= self.snap.resident
+            return [nothing_legal(self.snap, site, self.stopped)] if resident and self.stopped is not None else []
         if self.priced.get(site.problem) is None:
             return [nothing_legal(self.snap, site, self.stopped)]
         in_mat = ("In", site.left, "Mat") in self.snap.place

@@ -168,6 +168,8 @@ class _Documented:
         """The row of the tile the product gets, or None with (or without) a hint."""
         left_in_mat = self.at.has("Mat", site.left)
         if not self.at.has("Mat", site.right) or not (left_in_mat or self.at.has("Vec", site.left)):
+            if self.stopped is not None and {site.left, site.right} <= self.snap.resident:
+                decision.hints.append(nothing_legal(self.snap, site, self.stopped))
             return None
         if site.bias is not None and not left_in_mat:
             decision.hints.append(Refusal("PH-AT-011", "the left operand of a biased product must lie in Mat, it lies in Vec"))

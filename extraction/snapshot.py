@@ -109,6 +109,12 @@ class Snapshot:
         return {v: frozenset(names) for v, names in found.items()}
 
     @cached_property
+    def resident(self) -> frozenset[int]:
+        """Values that lie in Mat or Vec in the source."""
+        facts = self.program.facts
+        return frozenset(row[0] for table in (L.given, L.load) for row in facts.get(table.name, ()))
+
+    @cached_property
     def graph(self) -> networkx.DiGraph[Any]:
         """The placements as a graph: class → node → child class; classes are numbers, nodes are (class, index)."""
         import networkx
