@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, literal, predicate
+from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, literal, predicate, smaller_of
 from egraph_rules.language import FRACTAL, P
 
 
@@ -34,6 +34,12 @@ def deepest_a(m: Int) -> Integer:
 def deepest_b(n: Int) -> Integer:
     """The deepest panel of B with n columns, boxed, that fits L0B once: elements of K."""
     return P.l0b // line_b(n)
+
+
+def deepest_streamed(deep_a: Integer, deep_b: Integer) -> Integer:
+    """The deepest k, less than K, of which two panels of both operands fit: a multiple of its step (0: there is none)."""
+    both = smaller_of(deep_a, deep_b) // 2 // P.align_k * P.align_k
+    return smaller_of(both, P.max_k - P.align_k)
 
 
 @predicate

@@ -59,9 +59,10 @@ axis_n = table(
 )
 axis_k = table("axis_k", "p k", about="k may be the depth of a panel")
 panel = table("panel", "p deepest k", about="a panel k deep fits where one of the deepest does")
-streamed = table("streamed", "p m n scope deepest", about="the deepest panels that fit beside an m × n window, two of each")
 window = table(
-    "window", "p m n scope deep_a deep_b", about="one m × n accumulator fits L0C; the deepest panels of A and B with it"
+    "window",
+    "p m n scope deep_a deep_b streams",
+    about="one m × n accumulator fits L0C; the deepest panels of A and B beside it; the deepest of both that stream, two of each",
 )
 twin_window = table("twin_window", "p m n scope", about="two m × n accumulators fit L0C")
 holds_a = table("holds_a", "regime", about="regimes whose outer loop holds A's panel")

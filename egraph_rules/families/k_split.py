@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from egraph_rules.conditions import box_aligned, deepest_a, deepest_b, fits_l0a, fits_l0b, smaller, within
-from egraph_rules.expr import Integer, literal, smaller_of
+from egraph_rules.expr import literal
 from egraph_rules.language import (
     FRACTAL,
     STREAMED,
@@ -26,21 +26,14 @@ from egraph_rules.language import (
     extent,
     panel,
     product,
-    streamed,
     the_problem,
     window,
 )
 from egraph_rules.rule import Rule, family, rule, union, variables
 
-m, n, k, scope, a, b, deepest = variables("m n k scope deep_a deep_b deepest")
+m, n, k, scope, deepest = variables("m n k scope deepest")
 v, left, right = variables("v left right")
 TWO, LEAST = literal(2), literal(FRACTAL)
-
-
-def deepest_streamed() -> Integer:
-    """The deepest k, less than K, of which two panels of both operands fit: a multiple of its step."""
-    both = smaller_of(a, b) // TWO // P.align_k * P.align_k
-    return smaller_of(both, P.max_k - P.align_k)
 
 
 def k_loop(name: str, op: str, statement: str) -> Rule:
@@ -79,18 +72,10 @@ def K_SPLIT() -> Iterator[Rule]:
         then=[panel(P.p, deepest, k)],
     )
     yield rule(
-        "streamed_panels",
-        "beside an m × n window, panels of A and B stream when two of each fit",
-        stage="windows",
-        reads=[window(P.p, m, n, scope, a, b), the_problem()],
-        when=[fits_l0a(P.align_k, TWO, a), fits_l0b(P.align_k, TWO, b)],
-        then=[streamed(P.p, m, n, scope, deepest_streamed())],
-    )
-    yield rule(
         "k_split",
         "A[m, K] @ B[K, n] = Σ A[m, ko:ko+k] @ B[ko:ko+k, n]",
         stage="schedules",
-        reads=[streamed(P.p, m, n, scope, deepest), panel(P.p, deepest, k)],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, streams=deepest), panel(P.p, deepest, k)],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
     )
     yield k_loop("k_loop", "matmul", "In(A @ B, Acc) = Σ A[:, ko:ko+k] @ B[ko:ko+k, :] in one accumulator")

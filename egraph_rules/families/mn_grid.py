@@ -16,6 +16,7 @@ from egraph_rules.conditions import (
     columns_c,
     deepest_a,
     deepest_b,
+    deepest_streamed,
     fits_l0a,
     fits_l0b,
     fits_l0c,
@@ -23,9 +24,9 @@ from egraph_rules.conditions import (
     smaller,
     within,
 )
-from egraph_rules.expr import Comparison, Integer, literal, predicate, smaller_of
+from egraph_rules.expr import Comparison, Int, Integer, literal, predicate, smaller_of
 from egraph_rules.language import FRACTAL, GRID, ROWS, WHOLE, P, axis_m, axis_n, cuttable, extent, product, the_problem, window
-from egraph_rules.rule import Rule, family, rule, variables
+from egraph_rules.rule import Rule, Term, family, rule, variables
 
 (v,) = variables("v")
 m, n, deep_a, deep_b, line, columns = variables("m n deep_a deep_b line_c columns")
@@ -41,6 +42,11 @@ def least_depth() -> Integer:
 def bias_can_be_cut(held: Integer) -> Comparison:
     """no bias lies in the bias table already, where it cannot be cut into windows"""
     return held.equals(0)
+
+
+def fitting_window(columns: Int, scope: int, a: Integer, b: Integer) -> Term:
+    """A window of m rows, with the deepest panels that fit beside it."""
+    return window(P.p, m, columns, scope, a, b, deepest_streamed(a, b))
 
 
 @family("mn_grid")
@@ -85,7 +91,7 @@ def MN_GRID() -> Iterator[Rule]:
             bias_window_fits(P.max_n, literal(ROWS), ONE),
             fits_l0c(line, columns_c(P.max_n), ONE),
         ],
-        then=[window(P.p, m, P.max_n, ROWS, deep_a, deepest_b(P.max_n))],
+        then=[fitting_window(P.max_n, ROWS, deep_a, deepest_b(P.max_n))],
     )
     yield rule(
         "grid_of_windows",
@@ -93,7 +99,7 @@ def MN_GRID() -> Iterator[Rule]:
         stage="windows",
         reads=[axis_m(P.p, m, deep_a, line), axis_n(P.p, n, deep_b, columns), the_problem()],
         when=[fits_l0c(line, columns, ONE)],
-        then=[window(P.p, m, n, GRID, deep_a, deep_b)],
+        then=[fitting_window(n, GRID, deep_a, deep_b)],
     )
     yield rule(
         "cut_freely",

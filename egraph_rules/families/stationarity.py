@@ -64,7 +64,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "output_stationary_rows_outer",
         "for mi, for ni: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
         stage="schedules",
-        reads=[window(P.p, m, n, scope, a, b), the_problem()],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_a_loads_less(m, n), bias_window_fits(n, scope, FOUR)],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
     )
@@ -72,7 +72,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "output_stationary_columns_outer",
         "for ni, for mi: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
         stage="schedules",
-        reads=[window(P.p, m, n, scope, a, b), the_problem()],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_b_loads_less(m, n), bias_window_fits(n, scope, TWO)],
         then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
     )
@@ -80,7 +80,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "a_stationary",
         "for mi: hold A[mi, :] in one buffer; for ni: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
-        reads=[window(P.p, m, n, scope, a, b), the_problem(), allows(P.p, "operand_stationary")],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
         when=[fits_l0a(P.max_k, ONE, a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
         then=[union(Schedule(P.p, scope), full_depth(A_STATIONARY))],
     )
@@ -88,7 +88,7 @@ def STATIONARITY() -> Iterator[Rule]:
         "b_stationary",
         "for ni: hold B[:, ni] in one buffer; for mi: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
-        reads=[window(P.p, m, n, scope, a, b), the_problem(), allows(P.p, "operand_stationary")],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, ONE, b), bias_window_fits(n, scope, ONE)],
         then=[union(Schedule(P.p, scope), full_depth(B_STATIONARY))],
     )

@@ -15,6 +15,7 @@ from egraph_rules.conditions import (
     columns_c,
     deepest_a,
     deepest_b,
+    deepest_streamed,
     fits_l0c,
     fractal_aligned,
     line_c,
@@ -24,6 +25,7 @@ from egraph_rules.language import WHOLE, AsItStands, Done, In, P, StoreFrom, pro
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 v, s = variables("v s")
+deep_a, deep_b = deepest_a(P.max_m), deepest_b(P.max_n)
 
 
 @family("whole")
@@ -41,7 +43,7 @@ def WHOLE_PRODUCT() -> Iterator[Rule]:
             fits_l0c(line_c(P.max_m), columns_c(P.max_n), literal(1)),
             bias_window_fits(P.max_n, literal(WHOLE), literal(1)),
         ],
-        then=[window(P.p, P.max_m, P.max_n, WHOLE, deepest_a(P.max_m), deepest_b(P.max_n))],
+        then=[window(P.p, P.max_m, P.max_n, WHOLE, deep_a, deep_b, deepest_streamed(deep_a, deep_b))],
     )
     yield rule(
         "product_as_it_stands",
