@@ -10,6 +10,7 @@ the target's nominal rates; a statement that cannot run as it stands is dearer t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from cost.hardware import Target
 from egraph_rules.language import WHOLE
@@ -66,14 +67,17 @@ class Costs:
 
     def as_it_stands(self, v: int) -> float:
         """A product that is already the size of L0 costs its wall; any other cannot run as it stands."""
+        row = self.whole_row(v)
+        return DEAR if row is None else float(self.priced[self.sites[v].problem].prices.wall[row])
+
+    def whole_row(self, v: int) -> int | None:
+        """The schedule of a product that is already the size of L0: one window, one panel; None of any other."""
         site = self.sites.get(v)
         priced = None if site is None or v in self.forced else self.priced.get(site.problem)
-        if priced is None or site is None:
-            return DEAR
+        if priced is None:
+            return None
         c, p = priced.schedules.candidates, priced.problem
-        rows = ((c.m >= p.M) & (c.n >= p.N) & (c.k >= p.K)).nonzero()[0]
-        row = priced.best_of(rows)
-        return DEAR if row is None else float(priced.prices.wall[row])
+        return priced.best_of(((c.m >= p.M) & (c.n >= p.N) & (c.k >= p.K)).nonzero()[0])
 
 
 def _gm(size: int, target: Target) -> float:
@@ -100,6 +104,19 @@ class Solver:
     def cost(self, klass: int) -> float:
         return self.solve(klass)[0]
 
+    def children(self, node: Node) -> tuple[int, ...]:
+        """The classes a node needs. A statement as it stands needs its operands too, in Mat or wherever else they can be had."""
+        return self.operands.get(node.v, ()) if node.op == "AsItStands" else node.children
+
+    @cached_property
+    def operands(self) -> dict[int, tuple[int, ...]]:
+        place = self.snap.place
+        found = {}
+        for s in self.snap.program.products:
+            classes = [place.get(("In", v, "Mat"), place.get(("In", v, "Vec"))) for v in (s.left, s.right)]
+            found[s.v] = tuple([c for c in classes if c is not None])
+        return found
+
     def node(self, klass: int) -> Node | None:
         return self.solve(klass)[1]
 
@@ -112,7 +129,7 @@ class Solver:
                 stack.pop()
                 continue
             nodes = self.snap.nodes.get(top, [])
-            missing = [c for n in nodes for c in n.children if c not in self.best]
+            missing = [c for n in nodes for c in self.children(n) if c not in self.best]
             if missing:
                 stack.extend(missing)
                 continue
@@ -125,9 +142,10 @@ class Solver:
         for node in nodes:
             own = self.costs.of(node)
             below: dict[int, float] = {}
-            for child in node.children:
+            children = self.children(node)
+            for child in children:
                 below.update(self.best[child][2])
-            total = own + (sum(below.values()) if self.shares else sum(self.best[c][0] for c in node.children))
+            total = own + (sum(below.values()) if self.shares else sum(self.best[c][0] for c in children))
             if total < found[0]:
                 found = (total, node, {**below, klass: own} if self.shares else {})
         return found
@@ -192,8 +210,10 @@ class _Cheapest:
         if root is not None:
             self.demand(root)
             self.read(root, site, decision)
-        if decision.form is Form.AS_IT_STANDS and self.costs.as_it_stands(site.v) >= DEAR:
-            decision.hints.extend(self.why(site))
+        if decision.form is Form.AS_IT_STANDS:
+            decision.chosen = self.costs.whole_row(site.v)
+            if decision.chosen is None:
+                decision.hints.extend(self.why(site))
         return decision
 
     def root(self, site: ProductSite) -> int | None:
@@ -221,7 +241,7 @@ class _Cheapest:
             if klass not in self.demanded:
                 self.demanded.add(klass)
                 node = self.solver.node(klass)
-                stack.extend(node.children if node is not None else ())
+                stack.extend(self.solver.children(node) if node is not None else ())
 
     def read(self, root: int, site: ProductSite, decision: Decision) -> None:
         """The decision that the solution of ``root`` means for its product."""
