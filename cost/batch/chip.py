@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,17 @@ from cost.hardware import Target, get_target
 #: Operand types that the batch planner knows.
 OPERANDS = ("bf16", "fp16", "fp32", "int8")
 _HERE = Path(__file__).parent
+#: Buffers by the names of a chip's and of a target's description.
+_SAME_BUFFER = {
+    "l1_bytes": "mat",
+    "l0a_bytes": "l0a",
+    "l0b_bytes": "l0b",
+    "l0c_bytes": "l0c",
+    "bias_bytes": "bias",
+    "vec_bytes": "vec",
+}
+#: What each buffer must hold for any plan to exist: two boxes of 32 × 32 bytes' worth of the widest kind, and their sums.
+_LEAST = {"l1_bytes": 16384, "l0a_bytes": 4096, "l0b_bytes": 4096, "l0c_bytes": 8192, "bias_bytes": 256, "vec_bytes": 16384}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +82,8 @@ class Chip:
 
     @property
     def target(self) -> Target:
-        """The target description of one core."""
-        return get_target(self.core)
+        """The target description of one core, with no more memory than the chip's description gives it."""
+        return _core(self)
 
     @property
     def min_active_cores(self) -> int:
@@ -98,6 +109,13 @@ class Chip:
     def microseconds(self, cycles: float) -> float:
         """``cycles`` of one core's clock, in microseconds."""
         return cycles / (self.clock_ghz * 1e3)
+
+
+@functools.lru_cache(maxsize=64)
+def _core(chip: Chip) -> Target:
+    core = get_target(chip.core)
+    sizes = {theirs: min(getattr(chip, ours), core.capacity(theirs)) for ours, theirs in _SAME_BUFFER.items()}
+    return replace(core, **sizes)
 
 
 def chips() -> tuple[Chip, ...]:
@@ -220,8 +238,11 @@ def _check(chip: Chip, where: str) -> None:
         ("bias_bytes", "bias"),
     ):
         here, there = getattr(chip, ours), target.capacity(theirs)
-        if here > there:
+        if here > there and ours != "vec_bytes":  # of the vector buffer a target counts the usable part
             raise TargetError(f"{where}: {ours} is {here}, but a core of {target.name} has {there}; name another `core`")
+    for name, least in _LEAST.items():
+        if getattr(chip, name) < least:
+            raise TargetError(f"{where}: {name} is {getattr(chip, name)}, too little for the smallest tiles; at least {least}")
     if chip.min_active_fraction > 1:
         raise TargetError(
             f"{where}: min_active_fraction is {chip.min_active_fraction}, a fraction of the cores must be at most 1"

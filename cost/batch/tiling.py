@@ -20,6 +20,12 @@ Size = Any
 #: Rows and columns of the cube's smallest output.
 FRACTAL = 16
 
+#: Cases of IterBatch (specification 3, "IterBatch", condition 3), left or right being the operand that stays in L1 whole.
+ONE_BATCH, PING_PONG, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT, BOTH_CUT = range(7)
+CASE_NAMES = ("a", "b", "c-left", "c-right", "d-left", "d-right", "e")
+#: What a core keeps in L1 across blocks of ASW_Basic.
+NOTHING, HELD_A, HELD_B = 0, 1, 2
+
 
 def align_down(x: Size, multiple: Size) -> Size:
     """``x`` rounded down to a multiple of ``multiple``."""
@@ -52,46 +58,55 @@ def batches_per_core(p: BatchProblem, chip: Chip) -> int:
 # -- L0: panels that two buffers of each operand hold ------------------------------------------------------------------------
 
 
+def copies(p: BatchProblem) -> int:
+    """Copies of a streamed panel that its buffer holds at once: two, and two more of the first one where it is peeled for a bias."""
+    return 4 if p.bias else 2
+
+
 def panel_depth(p: BatchProblem, chip: Chip, m: Size, n: Size) -> Size:
-    """k_L0 of an m × n block: deepest K panel of which two fit L0A and L0B, a multiple of the K box and no deeper than K.
+    """k_L0 of an m × n block: deepest K panel that fits L0A and L0B twice, a multiple of the K box and no deeper than K.
 
     "MergeBatch, Step 2" and "ASW_Basic, 4": 2·m·k·dtype ≤ L0A, 2·k·n·dtype ≤ L0B. 0 where not even one box fits.
     """
-    s = p.bytes
-    k = least(chip.l0a_bytes // (2 * m * s), chip.l0b_bytes // (2 * n * s), align_up(most(p.K, 1), p.box_k))
+    s = p.bytes * copies(p)
+    k = least(chip.l0a_bytes // (m * s), chip.l0b_bytes // (n * s), align_up(most(p.K, 1), p.box_k))
     return align_down(k, p.box_k)
-
-
-def whole_or_panel_depth(p: BatchProblem, chip: Chip, m: Size, n: Size) -> Size:
-    """BaseK: all of K where one buffer of each operand holds it (nothing to overlap), else :func:`panel_depth`."""
-    k = align_up(most(p.K, 1), p.box_k)
-    whole = (m * k * p.bytes <= chip.l0a_bytes) & (n * k * p.bytes <= chip.l0b_bytes)
-    found = np.where(whole, k, panel_depth(p, chip, m, n))
-    return found if found.ndim else int(found)
 
 
 # -- MergeBatch ----------------------------------------------------------------------------------------------------------------
 
 
+def packs_rows(p: BatchProblem) -> bool:
+    """Do merged batches of A follow one another without boxes? They lie so, unless A is stored transposed or is one for all."""
+    return not p.transpose_a and p.batch_a > 1
+
+
 def merged_rows(p: BatchProblem, b: Size) -> Size:
-    """Rows of b merged batches of A: packed and boxed once; boxed batch by batch where A is stored transposed."""
-    return b * align_up(p.M, p.box_m) if p.transpose_a else align_up(b * p.M, FRACTAL)
+    """Rows of b merged batches of A: packed and boxed once, or boxed batch by batch."""
+    return align_up(b * p.M, FRACTAL) if packs_rows(p) else b * align_up(p.M, p.box_m)
+
+
+def packs_columns(p: BatchProblem) -> bool:
+    """Do merged batches of B follow one another without boxes? They lie so where B is stored transposed; a bias wants boxes."""
+    return p.transpose_b and p.batch_b > 1 and not p.bias
 
 
 def merged_columns(p: BatchProblem, b: Size) -> Size:
-    """Columns of b merged batches of B: boxed batch by batch, unless B is stored transposed and its batches are packed."""
-    return align_up(b * p.N, FRACTAL) if p.transpose_b else b * align_up(p.N, p.box_n)
+    """Columns of b merged batches of B: packed and boxed once, or boxed batch by batch."""
+    return align_up(b * p.N, FRACTAL) if packs_columns(p) else b * align_up(p.N, p.box_n)
 
 
 def merged_groups(p: BatchProblem, chip: Chip, b: Size, k_l1: Size) -> Size:
     """b_L1 / b: merged groups that stay in L1 together, two buffers deep.
 
     "MergeBatch, Step 3": 2·b_L1·(M·k_L1 + k_L1·N)·dtype ≤ L1 and b_L1 ≤ b_core. Where K is cut in L1 one group at a time is
-    summed, so there is one.
+    summed, so there is one; and where b does not divide every core's share, since a transfer takes equal groups.
     """
+    per = batches_per_core(p, chip)
     group = (merged_rows(p, b) + merged_columns(p, b)) * k_l1 * p.bytes
-    fit = least(chip.l1_bytes // (2 * group), ceil_div(batches_per_core(p, chip), b))
-    found = np.where(k_l1 < align_up(p.K, p.box_k), least(fit, 1), fit)
+    fit = least((chip.l1_bytes - bias_rows(p, merged_columns(p, b))) // (2 * group), ceil_div(per, b))
+    even = (per % b == 0) & (p.B % chip.cores == 0) & (k_l1 >= align_up(p.K, p.box_k))
+    found = np.where(even, fit, least(fit, 1))
     return found if found.ndim else int(found)
 
 
@@ -105,8 +120,8 @@ def k_l1_floor(p: BatchProblem, chip: Chip, k_l0_max: Size) -> Size:
 
 def widest(p: BatchProblem, chip: Chip) -> tuple[int, int]:
     """Largest (BaseM, BaseN) that any schedule may have: the thinnest panels fit twice, and two bias windows fit their table."""
-    rows = align_down(chip.l0a_bytes // (2 * p.box_k * p.bytes), p.box_m)
-    columns = align_down(chip.l0b_bytes // (2 * p.box_k * p.bytes), p.box_n)
+    thinnest = copies(p) * p.box_k * p.bytes
+    rows, columns = align_down(chip.l0a_bytes // thinnest, p.box_m), align_down(chip.l0b_bytes // thinnest, p.box_n)
     if p.bias:
         columns = min(columns, align_down(chip.bias_bytes // (2 * p.sums.bytes), p.box_n))
     return rows, columns
@@ -127,29 +142,43 @@ def base_tile(p: BatchProblem, chip: Chip, rows: int, columns: int, accumulators
     else:
         n = min(columns, top_n, align_down(room // p.box_m, p.box_n))
         m = min(rows, top_m, align_down(room // n, p.box_m))
-    return m, n, whole_or_panel_depth(p, chip, m, n)
+    return m, n, panel_depth(p, chip, m, n)
 
 
 # -- ASW_Basic and StreamK ----------------------------------------------------------------------------------------------------------
 
 
-def stream_panels(p: BatchProblem, chip: Chip, m: Size, n: Size, resident: Size, k_l0: Size) -> tuple[Size, Size]:
-    """(k_L1, buffers): K panels of both operands streaming through what ``resident`` bytes leave of L1.
+def panel_width(held: Size, m: Size, n: Size) -> Size:
+    """Rows and columns that stream past an m × n accumulator: both sides, or the one that is not held."""
+    return m * (held != HELD_A) + n * (held != HELD_B)
 
-    "ASW_Basic, 4": two buffers, or four where panels of four still reach the floor of an efficient transfer. k_L1 is a multiple of
-    k_L0, at most K; 0 where two of the thinnest do not fit.
+
+def held_bytes(p: BatchProblem, held: Size, m: Size, n: Size, k: Size) -> Size:
+    """Bytes of L1 for the side a core keeps, in whole L0 tiles."""
+    depth = align_up(p.K, k) * p.bytes
+    return align_up(p.M, m) * depth * (held == HELD_A) + align_up(p.N, n) * depth * (held == HELD_B)
+
+
+def bias_rows(p: BatchProblem, n: Size) -> Size:
+    """Bytes of L1 for two bias rows of n columns."""
+    return 2 * n * p.result.bytes * bool(p.bias)
+
+
+def stream_panels(p: BatchProblem, chip: Chip, m: Size, n: Size, k: Size, depth: Size, held: Size) -> tuple[Size, Size]:
+    """(k_L1, panels a trip) of panels that stream past an m × n accumulator, each a multiple of the L0 panel k.
+
+    "ASW_Basic, 4": L1 holds two buffers, or four (two panels a trip) where it has room for four whose transfers are still
+    efficient. k_L1 is 0 where two of the thinnest do not fit.
     """
-    column = (m + n) * p.bytes
-    k = align_up(most(p.K, 1), p.box_k)
-
-    def depth(buffers: int) -> Size:
-        room = most(chip.l1_bytes - resident, 0) // (buffers * column)
-        return least(align_down(room, most(k_l0, 1)), align_up(k, most(k_l0, 1)))
-
-    two, four = depth(2), depth(4)
-    ample = (least(m, n) * four * p.bytes >= chip.min_tile_bytes) & (four > 0)
-    k_l1, buffers = np.where(ample, four, two), np.where(ample, 4, 2)
-    return (k_l1, buffers) if k_l1.ndim else (int(k_l1), int(buffers))
+    room = most(chip.l1_bytes - held_bytes(p, held, m, n, k) - bias_rows(p, n), 0)
+    width = panel_width(held, m, n) * p.bytes
+    whole = align_up(depth, k)
+    two, four = (least(align_down(room // (c * width), k), whole) for c in (copies(p), 4))
+    narrow = np.where(held == NOTHING, least(m, n), panel_width(held, m, n))
+    panels = ceil_div(depth, most(four, 1))
+    ample = (four > 0) & (narrow * four * p.bytes >= chip.min_tile_bytes) & (panels % 2 == 0) & (not p.bias)
+    k_l1, trip = np.where(ample, four, two), np.where(ample, 2, 1)
+    return (k_l1, trip) if k_l1.ndim else (int(k_l1), int(trip))
 
 
 def segment(p: BatchProblem, grid_k: Size) -> Size:

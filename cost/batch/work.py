@@ -15,6 +15,7 @@ from cost.batch import tiling
 from cost.batch.chip import Chip
 from cost.batch.latency import Work
 from cost.batch.problem import BatchProblem
+from cost.batch.tiling import BOTH_CUT, HELD_A, HELD_B, NOTHING, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT
 from cost.physical import align_up, ceil_div
 from cost.problem import Problem
 from cost.roofline import drain_cycles
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Array = NDArray[np.float64]
-
-#: Cases of IterBatch (specification 3, "IterBatch", condition 3), left or right being the operand that stays in L1 whole.
-ONE_BATCH, PING_PONG, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT, BOTH_CUT = range(7)
-CASE_NAMES = ("a", "b", "c-left", "c-right", "d-left", "d-right", "e")
-#: What a core keeps in L1 across blocks of ASW_Basic.
-NOTHING, HELD_A, HELD_B = 0, 1, 2
-
 
 # -- parts that branches share ---------------------------------------------------------------------------------------------------
 
@@ -202,7 +196,7 @@ def blocks_work(p: BatchProblem, chip: Chip, m: Ints, n: Ints, accumulators: Int
     share = ceil_div(items, chip.cores)
     pm, pn = align_up(np.minimum(m, p.M), p.box_m), align_up(np.minimum(n, p.N), p.box_n)
     k_l0 = np.maximum(tiling.panel_depth(p, chip, pm, pn), p.box_k)
-    k_l1, _ = tiling.stream_panels(p, chip, pm, pn, held_bytes(p, held), k_l0)
+    k_l1, _ = tiling.stream_panels(p, chip, pm, pn, k_l0, p.K, held)
     k_l1 = np.maximum(k_l1, p.box_k)
     tm, tn = np.minimum(m, p.M), np.minimum(n, p.N)
     a_one, b_one = float(p.M) * p.K * p.bytes, float(p.K) * p.N * p.bytes
@@ -232,13 +226,6 @@ def blocks_work(p: BatchProblem, chip: Chip, m: Ints, n: Ints, accumulators: Int
     )
 
 
-def held_bytes(p: BatchProblem, held: Ints) -> Ints:
-    """Bytes of L1 that a held operand takes, boxed."""
-    rows, columns, depth = tiling.boxed(p)
-    found: Ints = np.where(held == HELD_A, rows * depth * p.bytes, np.where(held == HELD_B, columns * depth * p.bytes, 0))
-    return found
-
-
 # -- StreamK ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +235,7 @@ def stream_k_work(p: BatchProblem, chip: Chip, rows: Ints, columns: Ints, grid_k
     pm, pn = align_up(tm, p.box_m), align_up(tn, p.box_n)
     seg = np.minimum(tiling.segment(p, grid_k), p.K)
     k_l0 = np.maximum(tiling.panel_depth(p, chip, pm, pn), p.box_k)
-    k_l1, _ = tiling.stream_panels(p, chip, pm, pn, 0, k_l0)
+    k_l1, _ = tiling.stream_panels(p, chip, pm, pn, k_l0, seg, np.zeros_like(rows))
     k_l1 = np.maximum(k_l1, p.box_k)
     a_one, b_one = float(p.M) * p.K * p.bytes, float(p.K) * p.N * p.bytes
     reads_a, reads_b = p.B * a_one * columns, p.B * b_one * rows

@@ -19,6 +19,7 @@ from egraph_rules.batch.conditions import (
     boxed_k,
     boxed_m,
     boxed_n,
+    copies,
     fractal_blocks,
     has_depth,
     panels_fit_l1,
@@ -204,7 +205,7 @@ def _extents() -> Iterator[Rule]:
         "M^t · N^t · 4 · DB ≤ L0C, and P at least what was demanded",
         stage="batch_extents",
         reads=[block_home(Q.p, least), the_batch(), the_chip(), row_cut(Q.p, m), column_cut(Q.p, n), accumulators(c)],
-        when=[block_fits_l0c(m, n, c), blocks_reach(m, n, least), panels_fit_l1(m, n, Q.box_k, literal(0))],
+        when=[block_fits_l0c(m, n, c), blocks_reach(m, n, least), panels_fit_l1(m, n, Q.box_k, copies(), literal(0))],
         then=[block(Q.p, m, n, c)],
     )
     yield rule(
@@ -253,7 +254,7 @@ def _choices() -> Iterator[Rule]:
             no_larger_than(boxed_m(), m),
             held_twice_fits(boxed_m()),
             rounds_enough(Q.batch_b * ceil_div(Q.N, n)),
-            panels_fit_l1(literal(0), n, Q.box_k, a_bytes(boxed_m(), boxed_k())),
+            panels_fit_l1(literal(0), n, Q.box_k, copies(), a_bytes(boxed_m(), boxed_k())),
         ],
         then=[union(Result(Q.p), Blocks(Q.p, m, n, c, HELD_A, 1, 1))],
     )
@@ -268,7 +269,7 @@ def _choices() -> Iterator[Rule]:
             no_larger_than(boxed_n(), n),
             held_twice_fits(boxed_n()),
             rounds_enough(Q.batch_a * ceil_div(Q.M, m)),
-            panels_fit_l1(m, literal(0), Q.box_k, a_bytes(boxed_n(), boxed_k())),
+            panels_fit_l1(m, literal(0), Q.box_k, copies(), a_bytes(boxed_n(), boxed_k())),
         ],
         then=[union(Result(Q.p), Blocks(Q.p, m, n, c, HELD_B, 1, 1))],
     )

@@ -6,7 +6,7 @@ They guard the rules, and the same objects say with numbers why a branch was ref
 from __future__ import annotations
 
 from egraph_rules.batch.language import BATCHED_BIAS, CHIP, NO_BIAS, Q
-from egraph_rules.expr import Comparison, Int, Integer, align_up, ceil_div, literal, predicate
+from egraph_rules.expr import Comparison, Int, Integer, align_up, ceil_div, literal, predicate, smaller_of
 
 FRACTAL = 16
 
@@ -45,6 +45,11 @@ def bias_row(columns: Int) -> Integer:
     return has_bias() * columns * 4
 
 
+def copies() -> Integer:
+    """Buffers of a streamed panel: two, and two of the first one where it is peeled for a bias."""
+    return has_bias() * 2 + 2
+
+
 def one_batch(times: int = 1) -> Integer:
     """Bytes of L1 for one batch's operands and bias, boxed."""
     return (a_bytes(boxed_m(), boxed_k()) + a_bytes(boxed_n(), boxed_k()) + bias_row(boxed_n())) * times
@@ -52,12 +57,14 @@ def one_batch(times: int = 1) -> Integer:
 
 def merged_rows(b: Int) -> Integer:
     """Rows of b merged batches (:func:`cost.batch.tiling.merged_rows`)."""
-    return pick(Q.trans_a, literal(b) * boxed_m(), align_up(literal(b) * Q.M, FRACTAL))
+    packed = (literal(1) - Q.trans_a) * smaller_of(Q.batch_a - 1, literal(1))
+    return pick(packed, align_up(literal(b) * Q.M, FRACTAL), literal(b) * boxed_m())
 
 
 def merged_columns(b: Int) -> Integer:
     """Columns of b merged batches (:func:`cost.batch.tiling.merged_columns`)."""
-    return pick(Q.trans_b, align_up(literal(b) * Q.N, FRACTAL), literal(b) * boxed_n())
+    packed = Q.trans_b * smaller_of(Q.batch_b - 1, literal(1)) * (literal(1) - has_bias())
+    return pick(packed, align_up(literal(b) * Q.N, FRACTAL), literal(b) * boxed_n())
 
 
 def fractal_blocks() -> Integer:
@@ -94,14 +101,14 @@ def bias_without_batch(bias: Integer) -> Comparison:
 
 @predicate
 def block_fits_l0a(m: Integer) -> Comparison:
-    """two of the thinnest panels of {m} rows of A fit L0A, in bytes"""
-    return m * Q.box_k * Q.bytes * 2 <= CHIP.l0a
+    """two of the thinnest panels of {m} rows of A (four with a bias) fit L0A, in bytes"""
+    return m * Q.box_k * Q.bytes * copies() <= CHIP.l0a
 
 
 @predicate
 def block_fits_l0b(n: Integer) -> Comparison:
-    """two of the thinnest panels of {n} columns of B fit L0B, in bytes"""
-    return n * Q.box_k * Q.bytes * 2 <= CHIP.l0b
+    """two of the thinnest panels of {n} columns of B (four with a bias) fit L0B, in bytes"""
+    return n * Q.box_k * Q.bytes * copies() <= CHIP.l0b
 
 
 @predicate
@@ -117,6 +124,6 @@ def bias_fits(n: Integer) -> Comparison:
 
 
 @predicate
-def panels_fit_l1(m: Integer, n: Integer, depth: Integer, resident: Integer) -> Comparison:
-    """two buffers of {depth} deep panels of {m} rows and {n} columns fit L1 beside {resident} bytes and the bias"""
-    return (m + n) * depth * Q.bytes * 2 + resident + bias_row(n) * 2 <= CHIP.l1
+def panels_fit_l1(m: Integer, n: Integer, depth: Integer, buffers: Integer, resident: Integer) -> Comparison:
+    """{buffers} buffers of {depth} deep panels of {m} rows and {n} columns fit L1 beside {resident} bytes and the bias"""
+    return (m + n) * depth * Q.bytes * buffers + resident + bias_row(n) * 2 <= CHIP.l1

@@ -83,19 +83,21 @@ def batch_does_not_fit(share: Integer) -> Comparison:
 @predicate
 def left_whole_fits(step: Integer, share: Integer) -> Comparison:
     """(MK + KN/{step})·dtype, boxed, with the bias fits L1/{share}"""
-    return (a_bytes(boxed_m(), boxed_k()) + a_bytes(boxed_n(), k_piece(step)) + bias_row(boxed_n())) * share <= CHIP.l1
+    return (
+        a_bytes(boxed_m(), boxed_k()) + a_bytes(boxed_n(), k_piece(step)) * peeled() + bias_row(boxed_n()) * 2
+    ) * share <= CHIP.l1
 
 
 @predicate
 def right_whole_fits(step: Integer, share: Integer) -> Comparison:
     """(MK/{step} + KN)·dtype, boxed, with the bias fits L1/{share}"""
-    return (a_bytes(m_piece(step), boxed_k()) + a_bytes(boxed_n(), boxed_k()) + bias_row(boxed_n())) * share <= CHIP.l1
+    return (a_bytes(m_piece(step), boxed_k()) + a_bytes(boxed_n(), boxed_k()) + bias_row(boxed_n()) * 2) * share <= CHIP.l1
 
 
 @predicate
 def both_cut_fit(step: Integer) -> Comparison:
     """(M·K/{step} + K/{step}·N)·dtype, boxed, with the bias fits L1"""
-    return (boxed_m() + boxed_n()) * k_piece(step) * Q.bytes + bias_row(boxed_n()) <= CHIP.l1
+    return (boxed_m() + boxed_n()) * k_piece(step) * Q.bytes * peeled() + bias_row(boxed_n()) * 2 <= CHIP.l1
 
 
 @predicate
@@ -132,6 +134,11 @@ def whole_loads(i: Integer, B: Integer) -> Comparison:
 def few_loads(i: Integer) -> Comparison:
     """{i} batches a load are no more than 8"""
     return i <= 8
+
+
+def peeled() -> Integer:
+    """Pieces in L1 at once: one, and the first one beside it where it is peeled for a bias."""
+    return has_bias() + 1
 
 
 def k_piece(step: Int) -> Integer:

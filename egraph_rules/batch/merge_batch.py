@@ -16,6 +16,7 @@ from egraph_rules.batch.conditions import (
     block_fits_l0b,
     block_fits_l0c,
     boxed_k,
+    copies,
     equal_batches,
     has_depth,
     merged_columns,
@@ -41,7 +42,7 @@ from egraph_rules.expr import Comparison, Int, Integer, align_up, larger_of, lit
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 b, x = variables("b x")
-TWO, FOUR = literal(2), literal(4)
+TWO = literal(2)
 
 
 @predicate
@@ -226,7 +227,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
         "[b, M, K] @ [b, K, N] = BlockTrace([bM, K] @ [K, bN]), all of K in L1",
         stage="batch_choose",
         reads=[merge_size(Q.p, b), the_batch(), the_chip()],
-        when=[panels_fit_l1(merged_rows(b), merged_columns(b), boxed_k(), literal(0))],
+        when=[panels_fit_l1(merged_rows(b), merged_columns(b), boxed_k(), TWO, literal(0))],
         then=[union(Result(Q.p), MergeBatch(Q.p, b, boxed_k()))],
     )
     yield rule(
@@ -238,7 +239,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
             panel_cut(x),
             panel_in_boxes(x),
             panel_run_long_enough(x),
-            panels_fit_l1(merged_rows(b), merged_columns(b), x, literal(0)),
+            panels_fit_l1(merged_rows(b), merged_columns(b), x, copies(), literal(0)),
         ],
         then=[union(Result(Q.p), MergeBatch(Q.p, b, x))],
     )

@@ -16,6 +16,7 @@ from egraph_rules.batch.conditions import (
     block_fits_l0a,
     block_fits_l0b,
     block_fits_l0c,
+    copies,
     equal_batches,
     fractal_blocks,
     panels_fit_l1,
@@ -157,7 +158,7 @@ def STREAM_K() -> Iterator[Rule]:
         block_fits_l0b(columns),
         block_fits_l0c(rows, columns, literal(1)),
         bias_fits(columns),
-        panels_fit_l1(rows, columns, Q.box_k, literal(0)),
+        panels_fit_l1(rows, columns, Q.box_k, copies(), literal(0)),
     ]
     for name, more in (("analysis", [grid_divides_cores(r, n)]), ("operator", [])):
         yield rule(

@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from egraph_rules.batch.conditions import (
     a_bytes,
     bias_fits,
+    bias_row,
     block_fits_l0a,
     block_fits_l0b,
     block_fits_l0c,
     boxed_k,
     boxed_m,
     boxed_n,
+    copies,
     has_depth,
 )
 from egraph_rules.batch.language import (
@@ -43,7 +45,7 @@ from egraph_rules.batch.language import (
     tile,
 )
 from egraph_rules.batch.asw_basic import in_boxes, no_larger_than
-from egraph_rules.expr import Comparison, Integer, predicate
+from egraph_rules.expr import Comparison, Integer, align_up, predicate
 from egraph_rules.rule import Action, Rule, family, rule, union, variables
 
 m, n, c = variables("m n c")
@@ -92,9 +94,9 @@ def bias_follows_columns(bias: Integer, B: Integer) -> Comparison:
 
 
 @predicate
-def held_a_fits(n: Integer) -> Comparison:
-    """MK·dtype, boxed, with two of the thinnest panels of {n} columns of B beside it fits L1"""
-    return a_bytes(boxed_m(), boxed_k()) + a_bytes(n, Q.box_k) * 2 + (Q.bias + 1) // 2 * n * 8 <= CHIP.l1
+def held_a_fits(m: Integer, n: Integer) -> Comparison:
+    """MK·dtype, in blocks of {m} rows, with the thinnest panels of {n} columns of B and the bias beside it fits L1"""
+    return a_bytes(align_up(Q.M, m), boxed_k()) + a_bytes(n, Q.box_k) * copies() + bias_row(n) * 2 <= CHIP.l1
 
 
 def _reduced(role: int, **changed: Integer | int) -> tuple[Action, ...]:
@@ -139,7 +141,7 @@ def TO_MATMUL() -> Iterator[Rule]:
             reads=[the_batch(role=GIVEN), the_chip(), read_as("analysis"), *tiles, accumulators(c)],
             when=[
                 *left,
-                held_a_fits(n),
+                held_a_fits(rows, n),
                 *more,
                 no_larger_than(n, boxed_n()),
                 in_boxes(n, Q.box_n),

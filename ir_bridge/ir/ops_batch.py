@@ -58,6 +58,8 @@ def stack_type(tensor: TensorType, shape: tuple[int, int, int], valid: tuple[Dim
     physical = (parts * rows, columns) if axis == 0 else (rows, parts * columns)
     inside: tuple[Dim, ...] = (physical[0], valid[2]) if axis == 0 else (valid[1], physical[1])
     narrowed = valid_or_none(physical, inside)
+    if space is Space.MAT and physical[0] == 1:  # a bias row, as tile.load has it
+        return TileType(physical, tensor.dtype, space, View(narrowed, blayout="row_major", slayout="none_box"))
     return TileType(physical, tensor.dtype, space, PLAIN if narrowed is None else View(narrowed))
 
 

@@ -1,0 +1,167 @@
+"""Work of the vector cores: filling, K = 1 products, reductions and re-layouts, block by block of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cost.batch.chip import Chip
+from cost.batch.problem import BatchProblem
+from cost.dtypes import DType
+from cost.physical import align_up, ceil_div
+from ir_bridge.batch.builder import Builder, Index, add, div, mod, mul
+from ir_bridge.batch.operands import Tensors
+from ir_bridge.ir.nodes import LoopKind, Var
+from ir_bridge.ir.types import Space, TensorType
+
+VEC = Space.VEC
+#: Tiles of 4-byte elements that the longest body here keeps at once, with room to spare.
+_LIVE_BYTES = 24
+
+#: Writes one block: (builder, batch, row, held rows, column, held columns, block shape, state) to the new state.
+Block = Callable[[Builder, Index, Index, Index, Index, Index, tuple[int, int], Var], Var]
+
+
+def vector_block(chip: Chip, rows: int, columns: int) -> tuple[int, int]:
+    """(rows, columns) of blocks of a rows × columns matrix that the vector buffer holds with everything made of them."""
+    elements = min(chip.vec_bytes, chip.target.vec) // _LIVE_BYTES
+    n = min(align_up(columns, 16), max(16, elements // 16 * 16))
+    return min(rows, max(1, elements // n)), n
+
+
+def spread(
+    b: Builder, chip: Chip, batches: int, plane: tuple[int, int], state: Var, block: Block
+) -> Var:
+    """Blocks of ``batches`` matrices of ``plane`` rows and columns, dealt to the vector cores in turn."""
+    rows, columns = plane
+    r, n = vector_block(chip, rows, columns)
+    down, across = ceil_div(rows, r), ceil_div(columns, n)
+
+    def core(inner: Builder, i: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
+        def item(x: Builder, t: Index, states: tuple[Var, ...]) -> tuple[Var, ...]:
+            u = x.scalar("batch", div(t, down * across))
+            row = x.scalar("row", mul(mod(div(t, across), down), r))
+            column = x.scalar("column", mul(mod(t, across), n))
+            held, wide = x.clipped("rows", row, r, rows), x.clipped("columns", column, n, columns)
+            return (block(x, u, row, held, column, wide, (r, n), states[0]),)
+
+        bounds = (i, batches * down * across, chip.vector_cores)
+        return inner.loop(LoopKind.RANGE, "item", bounds, carried, item)
+
+    (done,) = b.loop(LoopKind.SPMD, "vector_core", (0, chip.vector_cores, 1), [state], core)
+    return done
+
+
+def zeros(b: Builder, shape: tuple[int, int], dtype: DType, rows: Index, columns: Index) -> Var:
+    """A tile of zeros, valid in rows × columns."""
+    tile = b.let("zero", "tile.full", list(shape), dtype=dtype, value=0 if not dtype.is_float else 0.0)
+    if (rows, columns) == shape:
+        return tile
+    return b.let("zero_part", "tile.set_validshape", tile, rows, columns)
+
+
+def widened(b: Builder, tile: Var, source: DType, target: DType) -> Var:
+    """The tile in the accumulators' type."""
+    return tile if source == target else b.let(f"{tile.name}_wide", "tile.cast", tile, target_type=target, mode="rint")
+
+
+def bias_of(b: Builder, t: Tensors, u: Index, column: Index, size: int, held: Index) -> Var | None:
+    """The bias row of a block in the accumulators' type, or None."""
+    p = t.problem
+    if t.bias is None:
+        return None
+    at = [u if p.bias == "batched" else 0, column]
+    row = b.let("bias_row", "tile.load", t.bias, at, [1, size], [1, held], target_memory=VEC)
+    return widened(b, row, p.result, p.sums)
+
+
+def finished(b: Builder, t: Tensors, total: Var, bias: Var | None, state: Var) -> Var:
+    """Sums plus bias, in the type of the tensor they go to."""
+    if bias is not None:
+        total = b.let("biased", "tile.col_expand_add", total, bias)
+    assert isinstance(state.type, TensorType)
+    if state.type.dtype == t.problem.sums:
+        return total
+    return b.let("narrow", "tile.cast", total, target_type=state.type.dtype, mode="rint")
+
+
+def fill(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
+    """K = 0: C = bias or 0."""
+    p = t.problem
+
+    def block(
+        x: Builder, u: Index, row: Index, rows: Index, column: Index, columns: Index, shape: tuple[int, int], s: Var
+    ) -> Var:
+        nothing = zeros(x, shape, p.sums, rows, columns)
+        value = finished(x, t, nothing, bias_of(x, t, u, column, shape[1], columns), s)
+        return t.store(x, value, u, row, column, s)
+
+    return spread(b, chip, p.B, (p.M, p.N), state, block)
+
+
+def outer(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
+    """K = 1: C[u] = column of A[u] times row of B[u]; with K = 1 every layout of A is a column, every layout of B a row."""
+    p = t.problem
+
+    def block(
+        x: Builder, u: Index, row: Index, rows: Index, column: Index, columns: Index, shape: tuple[int, int], s: Var
+    ) -> Var:
+        left_at = [add(mul(u, p.M) if p.batch_a > 1 else 0, row), 0]
+        right_at = [u if p.batch_b > 1 else 0, column]
+        left = x.let("a_column", "tile.load", t.a.tensor, left_at, [shape[0], 1], [rows, 1], target_memory=VEC)
+        right = x.let("b_row", "tile.load", t.b.tensor, right_at, [1, shape[1]], [1, columns], target_memory=VEC)
+        left, right = widened(x, left, p.operand, p.sums), widened(x, right, p.operand, p.sums)
+        spread_out = x.let("b_rows", "tile.col_expand", zeros(x, shape, p.sums, rows, columns), right)
+        product = x.let("product", "tile.row_expand_mul", spread_out, left)
+        value = finished(x, t, product, bias_of(x, t, u, column, shape[1], columns), s)
+        return t.store(x, value, u, row, column, s)
+
+    return spread(b, chip, p.B, (p.M, p.N), state, block)
+
+
+def reduce(b: Builder, t: Tensors, chip: Chip, workspace: Var, parts: int, state: Var) -> Var:
+    """C = Σ over segments of the workspace [parts · B · M, N], plus bias, always in the same order."""
+    p = t.problem
+
+    def block(
+        x: Builder, u: Index, row: Index, rows: Index, column: Index, columns: Index, shape: tuple[int, int], s: Var
+    ) -> Var:
+        def load(y: Builder, part: Index) -> Var:
+            at = [add(mul(add(mul(part, p.B), u), p.M), row), column]
+            return y.let("partial", "tile.load", workspace, at, list(shape), [rows, columns], target_memory=VEC)
+
+        def more(y: Builder, part: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
+            return (y.let("total", "tile.add", carried[0], load(y, part)),)
+
+        (total,) = x.loop(LoopKind.RANGE, "part", (1, parts, 1), [load(x, 0)], more) if parts > 1 else (load(x, 0),)
+        value = finished(x, t, total, bias_of(x, t, u, column, shape[1], columns), s)
+        return t.store(x, value, u, row, column, s)
+
+    return spread(b, chip, p.B, (p.M, p.N), state, block)
+
+
+def scatter(b: Builder, t: Tensors, chip: Chip, sums: Var, state: Var) -> Var:
+    """C[u] = columns u·N … of the sums [M, B·N], plus bias."""
+    p = t.problem
+
+    def block(
+        x: Builder, u: Index, row: Index, rows: Index, column: Index, columns: Index, shape: tuple[int, int], s: Var
+    ) -> Var:
+        at = [row, add(mul(u, p.N), column)]
+        total = x.let("sums", "tile.load", sums, at, list(shape), [rows, columns], target_memory=VEC)
+        value = finished(x, t, total, bias_of(x, t, u, column, shape[1], columns), s)
+        return t.store(x, value, u, row, column, s)
+
+    return spread(b, chip, p.B, (p.M, p.N), state, block)
+
+
+def relay(b: Builder, p: BatchProblem, source: Var, chip: Chip, target: Var) -> Var:
+    """B [B·K, N] laid out as [K, B·N]."""
+
+    def block(
+        x: Builder, u: Index, row: Index, rows: Index, column: Index, columns: Index, shape: tuple[int, int], s: Var
+    ) -> Var:
+        at = [add(mul(u, p.K), row), column]
+        part = x.let("b_part", "tile.load", source, at, list(shape), [rows, columns], target_memory=VEC)
+        return x.let("relaid", "tile.store", part, [row, add(mul(u, p.N), column)], s)
+
+    return spread(b, chip, p.B, (p.K, p.N), target, block)
