@@ -25,7 +25,7 @@ def model(seed: int = 0) -> FunctionModel:
     """The random model of ``seed``, named "random:SEED" ("random" for seed 0)."""
 
     def price(candidates: Candidates, problem: Problem, target: Target) -> Breakdown:
-        return wall_only(_uniform(seed, candidates, problem, target) * SPREAD)
+        return wall_only(_uniform(seed, candidates, problem, target) * SPREAD, "points")
 
     return FunctionModel(f"random:{seed}" if seed else "random", price, "a price drawn from a seed (random:SEED)")
 
