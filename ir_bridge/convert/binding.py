@@ -7,6 +7,8 @@ name stands for is in the caller's terms already and is not substituted again, s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ir_bridge.ir.nodes import Binary, Call, Const, Expr, Function, ListExpr, Unary, Var
 from ir_bridge.ir.ops import type_of
 from ir_bridge.ir.types import Dim, ScalarType, TensorType, Type
@@ -14,8 +16,9 @@ from ir_bridge.ir.types import Dim, ScalarType, TensorType, Type
 Binding = dict[Var, Expr]
 
 
-def bind(callee: Function, given: dict[int, Expr]) -> Binding:
-    """The binding of one call; ``given`` are the arguments by position of the callee's parameters before it gained any."""
+def bind(callee: Function, given: dict[int, Expr], known: Mapping[Var, Type]) -> Binding:
+    """The binding of one call; ``given`` are the arguments by position of the callee's parameters before it gained any, and
+    ``known`` the types of values that the text leaves open."""
     binding: Binding = {}
     for i, p in enumerate(callee.params):
         e = given.get(i)
@@ -24,7 +27,7 @@ def bind(callee: Function, given: dict[int, Expr]) -> Binding:
         t = p.var.type
         if isinstance(t, (ScalarType, TensorType)):
             binding[p.var] = e
-        actual = type_of(e)
+        actual = known.get(e, e.type) if isinstance(e, Var) else type_of(e)
         if isinstance(t, TensorType) and isinstance(actual, TensorType) and len(t.shape) == len(actual.shape):
             for d, a in zip(t.shape, actual.shape, strict=True):
                 if isinstance(d, Var):

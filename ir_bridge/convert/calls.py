@@ -28,14 +28,15 @@ from ir_bridge.ir.nodes import (
     If,
     ListExpr,
     Param,
+    Return,
     Scope,
     Stmt,
     Var,
     vars_in,
     walk,
 )
-from ir_bridge.ir.ops import as_expr, make
-from ir_bridge.ir.types import TensorType
+from ir_bridge.ir.ops import as_expr, make, type_of
+from ir_bridge.ir.types import UNKNOWN, TensorType, Type
 
 #: Kinds that only forward to the functions they call.
 WRAPPERS = frozenset({"Spmd", "Group"})
@@ -52,26 +53,36 @@ class CallUpdater:
         self.wrapper = caller.kind in WRAPPERS
         self.outputs: list[Param] = []
         self.names = {base_name(p.var.name) for p in caller.params}
+        self.known: dict[Var, Type] = {}
+        self.out: list[Stmt] = []
 
     def updated(self) -> Converted:
         """The caller with its calls updated, and what it gained."""
         body = self._block(self.caller.body)
         at = insertion(self.caller)
         params = (*self.caller.params[:at], *self.outputs, *self.caller.params[at:])
-        return Converted(replace(self.caller, params=params, body=body), tuple(self.outputs), at)
+        done = replace(self.caller, params=params, body=body)
+        return Converted(done, tuple(self.outputs), at, self._results())
+
+    def _results(self) -> tuple[Type, ...]:
+        last = self.caller.body[-1] if self.caller.body else None
+        if self.caller.returns or not isinstance(last, Return):
+            return self.caller.returns
+        return tuple([self.known.get(e, e.type) if isinstance(e, Var) else type_of(e) for e in last.values])
 
     def _block(self, block: Block) -> Block:
-        out: list[Stmt] = []
+        outer, self.out = self.out, []
         changed = False
         for s in block:
-            new = self._statement(s, out)
+            new = self._statement(s)
             changed = changed or new is not s
-            out.append(new)
-        return tuple(out) if changed or len(out) != len(block) else block
+            self.out.append(new)
+        mine, self.out = self.out, outer
+        return tuple(mine) if changed or len(mine) != len(block) else block
 
-    def _statement(self, s: Stmt, out: list[Stmt]) -> Stmt:
+    def _statement(self, s: Stmt) -> Stmt:
         if isinstance(s, Assign) and isinstance(s.value, Call):
-            return self._assign(s, s.value, out)
+            return self._assign(s, s.value)
         if isinstance(s, (For, Scope)):
             body = self._block(s.body)
             return s if body is s.body else replace(s, body=body)
@@ -80,31 +91,41 @@ class CallUpdater:
             return s if then is s.then and orelse is s.orelse else replace(s, then=then, orelse=orelse)
         return s
 
-    def _assign(self, s: Assign, call: Call, out: list[Stmt]) -> Stmt:
+    def _assign(self, s: Assign, call: Call) -> Stmt:
         found = called(call)
         done = self.done.get(found[0]) if found is not None else None
         if found is None or done is None:
             return s
         submitted = call.op in _SUBMITS
-        if submitted and not self.wrapper:
-            return s
         callee = self.originals[found[0]]
         given = arguments(callee, found[1], call.kwargs)
+        binding = bind(callee, given, self.known)
+        s = self._assign_with(s, call, done, found[1], binding, given) if self.wrapper or not submitted else s
+        for v, t in zip(s.targets, done.results, strict=False):
+            if v.type == UNKNOWN:
+                self.known[v] = instantiated(t, binding)
+        return s
+
+    def _assign_with(
+        self, s: Assign, call: Call, done: Converted, given_args: tuple[Expr, ...], binding: Binding, given: dict[int, Expr]
+    ) -> Assign:
+        """The call with storage for its new outputs, and for those a submission leaves out."""
+        submitted = call.op in _SUBMITS
+        callee = self.originals[done.function.name]
         missing = _left_out(callee, given) if submitted else []
         if not done.outputs and not missing:
             return s
-        binding = bind(callee, given)
-        filled = list(found[1])
+        filled = list(given_args)
         for p in missing:
-            filled.append(self._storage(p, binding, s, out))
-        extra = [self._storage(p, binding, s, out) for p in done.outputs]
+            filled.append(self._storage(p, binding, s))
+        extra = [self._storage(p, binding, s) for p in done.outputs]
         at = min(done.at, len(filled))
         args = (*filled[:at], *extra, *filled[at:])
         first = call.args[:1] if submitted else ()
         attrs = _shifted(call.attrs, at, len(extra))
         return replace(s, value=replace(call, args=(*first, *args), attrs=attrs))
 
-    def _storage(self, p: Param, binding: Binding, s: Assign, out: list[Stmt]) -> Var:
+    def _storage(self, p: Param, binding: Binding, s: Assign) -> Var:
         """Storage for one output of one call, in the caller's terms; later outputs may name it."""
         t = instantiated(p.var.type, binding)
         assert isinstance(t, TensorType)
@@ -113,7 +134,7 @@ class CallUpdater:
             self._check(t, p, s)
             self.outputs.append(Param(v, Direction.OUT))
         else:
-            out.append(Assign((v,), make("tensor.create", [as_expr(d) for d in t.shape], dtype=t.dtype), s.loc))
+            self.out.append(Assign((v,), make("tensor.create", [as_expr(d) for d in t.shape], dtype=t.dtype), s.loc))
         binding[p.var] = v
         return v
 

@@ -11,6 +11,7 @@ from ir_bridge.convert.access import called
 from ir_bridge.convert.calls import CallUpdater, directed, stated_attributes
 from ir_bridge.convert.errors import ConvertError
 from ir_bridge.convert.incore import Converted, convert_function
+from ir_bridge.convert.memory import promote_fills
 from ir_bridge.convert.outline import has_core_regions, outline
 from ir_bridge.convert.registry import conversion_of
 from ir_bridge.ir.nodes import (
@@ -32,13 +33,18 @@ FAMILIES = (ops_elementwise, ops_cube, ops_memory, ops_gather)
 
 
 def needs_conversion(program: Program) -> bool:
-    """Does some InCore, AIC or AIV function (or core region) still compute on tensors, or write a parameter declared as read?"""
-    return any(_computes_on_tensors(f) if f.kind in CORE_KINDS else has_core_regions(f) for f in program.functions)
+    """Does some InCore, AIC or AIV function (or core region) still compute on tensors, write a parameter declared as read, or
+    fill one element by element where a bulk store would do?"""
+    signatures = {f.name: f for f in program.functions}
+    return any(_needs(f, signatures) if f.kind in CORE_KINDS else has_core_regions(f) for f in program.functions)
 
 
-def _computes_on_tensors(f: Function) -> bool:
+def _needs(f: Function, signatures: dict[str, Function]) -> bool:
     read_only = {p.var for p in f.params if p.direction is Direction.IN}
-    return any(_is_tensor_work(call, read_only) for call in _calls(f.body))
+    calls = _calls(f.body)
+    if any(_is_tensor_work(call, read_only) for call in calls):
+        return True
+    return any(call.op == "tensor.write" for call in calls) and promote_fills(f, signatures) is not f
 
 
 def _calls(block: Block) -> list[Call]:

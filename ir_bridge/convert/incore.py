@@ -44,7 +44,7 @@ from ir_bridge.ir.nodes import (
     vars_in,
     walk,
 )
-from ir_bridge.ir.ops import make
+from ir_bridge.ir.ops import make, type_of
 from ir_bridge.ir.types import OtherType, TensorType, TileType, Type
 
 #: Policies that a load may name, by the number the outlining step writes.
@@ -54,11 +54,13 @@ _COMMUNICATION = re.compile(r"Comm\w*(Ctx|Context|Group)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A converted function, and the output parameters it gained: they stand at ``at``, in this order."""
+    """A converted function, and the output parameters it gained: they stand at ``at``, in this order. ``results`` are the types
+    of its results, in its own terms."""
 
     function: Function
     outputs: tuple[Param, ...] = ()
     at: int = 0
+    results: tuple[Type, ...] = ()
 
 
 def convert_function(f: Function, program: Program, target: Target, signatures: Signatures) -> Converted:
@@ -80,7 +82,13 @@ def convert_function(f: Function, program: Program, target: Target, signatures: 
     done = _without_attribute(done, "cache_policy")
     found = access_of(done, signatures)
     refuse_mixed_stores(done, found)
-    return Converted(with_directions(done, found), outputs, at)
+    return Converted(with_directions(done, found), outputs, at, result_types_of(original))
+
+
+def result_types_of(f: Function) -> tuple[Type, ...]:
+    """The types of a function's results: declared, or those of what it returns."""
+    last = f.body[-1] if f.body else None
+    return f.returns or (tuple([type_of(e) for e in last.values]) if isinstance(last, Return) else ())
 
 
 def _position(f: Function, v: Var) -> int:
