@@ -13,7 +13,7 @@ def main() -> None:
     try:
         from tilesat.cli.app import application
 
-        application()()
+        application(sys.argv[1:])()
     except KeyboardInterrupt:  # before or after the command itself, which tells it alike
         print("error: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -11,8 +12,9 @@ import typer
 COMMANDS = ("tile", "verify", "run", "simulate", "explain", "rules", "targets", "choose")
 
 
-def application() -> typer.Typer:
-    """The application with all its commands."""
+def application(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The application with all its commands; with only the one that ``arguments`` ask for, where they begin with one."""
+    wanted = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
     app = typer.Typer(
         name="tilesat",
         help="Tile matrix programs for the cube cores of Ascend chips, by equality saturation.",
@@ -22,7 +24,7 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_common)
-    for name in COMMANDS:
+    for name in wanted:
         importlib.import_module(f"tilesat.cli.{name}").register(app)
     return app
 
