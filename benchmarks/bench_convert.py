@@ -2,7 +2,8 @@
 
     python benchmarks/bench_convert.py
 
-prints one line a size: statements, seconds (best of three), microseconds a statement. ``tests/test_convert_speed.py`` holds the bound.
+prints one line a size: statements, seconds (best of three), microseconds a statement. The bound is held by
+``tests/test_convert_speed.py``.
 """
 
 from __future__ import annotations
