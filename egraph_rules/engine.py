@@ -79,8 +79,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("seconds", "nodes", "iterations"):
-            if getattr(self, name) < 0:
-                raise TilesatError(f"limit {name} = {getattr(self, name)} is negative; give 0 or more")
+            if not getattr(self, name) >= 0:  # not a number is no limit either
+                raise TilesatError(f"limit {name} = {getattr(self, name)} is no limit; give 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

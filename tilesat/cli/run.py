@@ -87,16 +87,14 @@ def _arrays(
     import numpy as np
 
     try:
-        with np.load(inputs, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise UsageError(
-                    f"--inputs: {inputs} holds a single array; save a dictionary with numpy.savez(path, name=array, …)"
-                )
+        archive = np.load(inputs, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise UsageError(f"--inputs: {inputs} holds a single array; save them by name: numpy.savez(path, name=array, …)")
+        with archive:
             found = {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, zipfile.BadZipFile):
-        raise UsageError(
-            f"--inputs: {inputs} is no .npz archive of plain arrays; make one with numpy.savez(path, name=array, …)"
-        ) from None
+        what = "is no .npz archive of plain arrays; make one with numpy.savez(path, name=array, …)"
+        raise UsageError(f"--inputs: {inputs} {what}") from None
     saved = {name.removeprefix("in_"): a for name, a in found.items() if name.startswith("in_")}
     return saved if saved and all(n.startswith(("in_", "out_")) for n in found) else found
 
