@@ -12,8 +12,9 @@ Its output can be cut into M × N windows around the whole source loop, which sl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cost.physical import box
 from ir_bridge.analysis import Facts, Site, is_scalar_arithmetic, may_share_memory
@@ -99,6 +100,18 @@ def split_k_chains(facts: Facts) -> Iterator[SplitKChain | ChainRefusal]:
                 ):
                     reason = not_first_block(chain.cond, s)
                     yield chain if reason is None else ChainRefusal(chain, reason)
+
+
+def windows_of_one_grid(chains: Sequence[SplitKChain | ChainRefusal]) -> set[Var]:
+    """Loop results of chains that are windows of one output already: stored one on top of the other, from the same operands."""
+    whole = [c for c in chains if isinstance(c, SplitKChain)]
+    found: set[Var] = set()
+    for one, next_one in pairwise(whole):
+        stored_on = _call(next_one.store).args[2] is one.store.targets[0]
+        sources = [(_call(c.left).args[0], _call(c.right).args[0]) for c in (one, next_one)]
+        if stored_on and all(map(_identical, *sources)):
+            found.update((one.loop.results[0], next_one.loop.results[0]))
+    return found
 
 
 def _links_used_once(chain: SplitKChain, facts: Facts) -> bool:

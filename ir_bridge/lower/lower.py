@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cost.hardware import Target
+from cost.physical import accumulator_bytes
 from cost.problem import Problem
 from egraph_rules import language as L
 from egraph_rules.families.cast_fold import FOLDABLE, FOLDING, ROUNDING
@@ -28,7 +29,7 @@ from ir_bridge.lower.gates import (
     read_operands,
     refusal,
 )
-from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, split_k_chains
+from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, split_k_chains, windows_of_one_grid
 
 
 @dataclass(slots=True)
@@ -86,8 +87,11 @@ class _Lowering:
 
     def function(self, facts: Facts, planner: str) -> None:
         name = facts.function.name
-        for found in split_k_chains(facts):
-            self.chain(found, name)
+        chains = list(split_k_chains(facts))
+        windows = windows_of_one_grid(chains)
+        for found in chains:
+            if isinstance(found, ChainRefusal) or not (found.loop.results[0] in windows and self.fits(found)):
+                self.chain(found, name)
         if planner == "pypto":
             self.drained(facts)
         for site in facts.sites:
@@ -232,6 +236,13 @@ class _Lowering:
             self.out.state(L.bias_rebuildable, record.v)
 
     # -- chains and pipelines --------------------------------------------------------------------------------------------
+
+    def fits(self, chain: SplitKChain) -> bool:
+        """Does one whole window of the chain fit L0C? Then windows of one grid, ours or an author's, are not cut again."""
+        acc = chain.create.targets[0].type
+        assert isinstance(acc, TileType)
+        size = accumulator_bytes(self.target, chain.M, chain.N, acc.dtype, chain.box_m, chain.box_n)
+        return size <= self.target.l0c
 
     def chain(self, found: SplitKChain | ChainRefusal, function: str) -> None:
         chain = found.chain if isinstance(found, ChainRefusal) else found
