@@ -420,7 +420,7 @@ def test_inputs_that_are_no_archive(run: Any, tmp_path: Path) -> None:
     refused(run("run", CHAIN, "--inputs", tmp_path / "one.npy"), "a single array")
     np.savez(tmp_path / "odd.npz", a=np.ones((2, 2)), b=np.ones((256, 256)), e=np.ones((256, 128)))
     refused(run("run", CHAIN, "--inputs", tmp_path / "odd.npz"), "a has shape [2, 2]")
-    np.savez(tmp_path / "pickled.npz", a=np.array([{}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "pickled.npz", a=np.array([{}], dtype=object))
     refused(run("run", CHAIN, "--inputs", tmp_path / "pickled.npz"), "no .npz archive")
     refused(run("run", CHAIN, "--dim", "T=x"), "'x' for 'T' is no whole number")
 

@@ -118,7 +118,7 @@ def _save(path: str, arrays: dict[str, Any], results: dict[str, Any]) -> None:
 
     named = {f"in_{n}": a for n, a in arrays.items()} | {f"out_{n}": a for n, a in results.items()}
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **{n: _plain(np.asarray(a)) for n, a in named.items()})
+    np.savez(buffer, **{n: _plain(np.asarray(a)) for n, a in named.items()})
     write_whole(path, buffer.getvalue())
 
 
