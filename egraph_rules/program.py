@@ -57,6 +57,15 @@ class ChainSite:
     products: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MatPoint:
+    """One point of the program: bytes of Mat left free by the tiles the source keeps there, and the values whose scratch would be
+    alive then (a product's or its cast's SSA number)."""
+
+    free: int
+    scratches: frozenset[int]
+
+
 @dataclass(slots=True)
 class ProgramFacts:
     """``problems`` by index; ``facts`` by table name; the sites in statement order; ``sizes`` of values in bytes."""

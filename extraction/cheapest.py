@@ -151,16 +151,22 @@ class Solver:
         return found
 
 
+def greedy_solver(extractor: str) -> Callable[[Snapshot, Costs], Solver]:
+    """The solver of extractor "tree" or "dag"."""
+    return lambda snap, costs: Solver(snap, costs, extractor)
+
+
 def extract_cheapest(
     snap: Snapshot,
     priced: Mapping[int, Priced],
     forced: Mapping[int, int],
     refusals: Mapping[int, str],
     stopped: str | None,
-    extractor: str = "dag",
+    solver: Callable[[Snapshot, Costs], Solver],
 ) -> Decisions:
-    """The cheapest plan; arguments as for :func:`extraction.extract.extract_documented`."""
-    return _Cheapest(snap, priced, forced, refusals, stopped, extractor).run()
+    """The cheapest plan; ``solver`` makes what solves the classes, other arguments are those of
+    :func:`extraction.extract.extract_documented`."""
+    return _Cheapest(snap, priced, forced, refusals, stopped, solver).run()
 
 
 class _Cheapest:
@@ -171,11 +177,11 @@ class _Cheapest:
         forced: Mapping[int, int],
         refusals: Mapping[int, str],
         stopped: str | None,
-        extractor: str,
+        solver: Callable[[Snapshot, Costs], Solver],
     ) -> None:
         self.snap, self.priced, self.forced, self.refusals, self.stopped = snap, priced, forced, refusals, stopped
         self.costs = Costs(snap, priced, forced)
-        self.solver = Solver(snap, self.costs, extractor)
+        self.solver = solver(snap, self.costs)
         self.demanded: set[int] = set()
 
     def run(self) -> Decisions:

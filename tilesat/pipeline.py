@@ -17,7 +17,8 @@ from egraph_rules.language import WHOLE
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
-from extraction.cheapest import extract_cheapest
+from extraction.cheapest import Costs, Solver, extract_cheapest, greedy_solver
+from extraction.exact import exact_solver
 from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.snapshot import Snapshot, snapshot
@@ -26,11 +27,12 @@ from ir_bridge.ir.nodes import Program, Var
 from ir_bridge.lift import lift
 from ir_bridge.lower import lower
 from ir_bridge.lower.gates import shown
+from ir_bridge.lower.pressure import mat_points
 from ir_bridge.split_k_chain import SplitKChain
 from tilesat.result import Explains, PerfHint, ProductDecision, Tiling
 
 PLANNERS = ("pypto", "dsa_rp", "ptoas")
-EXTRACTORS = ("dag", "tree")
+EXTRACTORS = ("dag", "tree", "exact")
 
 
 class Run:
@@ -97,8 +99,13 @@ class Run:
         self.priced = {p: price(s, problems[p], self.model, self.target) for p, s in self.snapshot.schedules.items()}
         inputs = (self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
         if self.rule_set.policy == CHEAPEST:
-            return extract_cheapest(*inputs, self.extractor)
+            return extract_cheapest(*inputs, self.solver())
         return extract_documented(*inputs)
+
+    def solver(self) -> Callable[[Snapshot, Costs], Solver]:
+        if self.extractor == "exact":
+            return exact_solver(mat_points(self.program, self.lowered, self.target))
+        return greedy_solver(self.extractor)
 
     def forced(self) -> dict[int, int]:
         """The schedule rows that the user's forced tiles mean, by product."""

@@ -29,8 +29,9 @@ def tile(
     """Tile every product of ``program`` for one core of ``target``; a tensor program is converted first (specification 2).
 
     ``planner`` is who will place buffers ("pypto", "dsa_rp", "ptoas"); ``pypto_double_buffer_c`` opts in to two accumulators
-    under "pypto". ``rules`` names a rule set, ``cost_model`` a model or is one, ``extractor`` is "tree" or "dag". ``limits``
-    bound saturation. ``force`` fixes the tile (m, n, k) of products by name.
+    under "pypto". ``rules`` names a rule set, ``cost_model`` a model or is one. ``extractor`` is "tree", "dag" (shared work
+    counts once) or "exact" (a mixed-integer program that also keeps Mat's capacity), for rule sets that take the cheapest plan,
+    such as "all". ``limits`` bound saturation. ``force`` fixes the tile (m, n, k) of products by name.
 
     Raises TilesatError (or a subclass) for an unknown name, an operand placed in L0 by hand that cannot fit, or a forced tile
     that is not legal; the message says which limit it breaks.
