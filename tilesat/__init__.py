@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ir_bridge.ir.verifier import VerifyError as VerifyError
     from ir_bridge.ir.verifier import verify as verify
     from ir_bridge.lower.gates import PlacementError as PlacementError
+    from tilesat.batch import BatchPlan as BatchPlan
+    from tilesat.batch import plan_batch as plan_batch
     from tilesat.choose import Tile as Tile
     from tilesat.choose import choose_tile as choose_tile
     from tilesat.result import PerfHint as PerfHint
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; it is imported when it is first asked for.
 _HOMES = {
+    "BatchPlan": "tilesat.batch",
     "ExecuteError": "ir_bridge.ir.interpreter",
     "Finding": "ir_bridge.ir.verifier",
     "ConvertError": "ir_bridge.convert",
@@ -74,6 +77,7 @@ _HOMES = {
     "load": "ir_bridge.ir.parser",
     "load_target": "cost.hardware",
     "parse": "ir_bridge.ir.parser",
+    "plan_batch": "tilesat.batch",
     "random_inputs": "ir_bridge.ir.interpreter_inputs",
     "rules": "egraph_rules.catalogue",
     "simulate": "tilesat.simulation",

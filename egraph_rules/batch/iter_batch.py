@@ -131,6 +131,12 @@ def whole_loads(i: Integer, B: Integer) -> Comparison:
 
 
 @predicate
+def several_loads(i: Integer) -> Comparison:
+    """{i} batches a load are more than one"""
+    return i >= 2
+
+
+@predicate
 def few_loads(i: Integer) -> Comparison:
     """{i} batches a load are no more than 8"""
     return i <= 8
@@ -268,11 +274,14 @@ def ITER_BATCH() -> Iterator[Rule]:
     one, two = literal(1), literal(2)
     yield _case("iter_a", "(a) the one batch lies in L1 whole", [one_each(Q.B), batch_fits(one, one)], ONE_BATCH)
     yield _case(
-        "iter_b",
-        "(b) batches lie in L1 in turn, two loads at a time",
-        [more_than_one_each(Q.B), few_loads(i), whole_loads(i, Q.B), batch_fits(two, i)],
+        "iter_b", "(b) batches lie in L1 in turn, two at a time", [more_than_one_each(Q.B), batch_fits(two, one)], PING_PONG
+    )
+    yield _case(
+        "iter_b_loads",
+        "(b) as the operator has it: one transfer brings up to eight batches",
+        [more_than_one_each(Q.B), several_loads(i), few_loads(i), whole_loads(i, Q.B), batch_fits(two, i)],
         PING_PONG,
-        reads=[double(i)],
+        reads=[double(i), read_as("operator")],
         loads=i,
     )
     for share, each, tag, left, right in (

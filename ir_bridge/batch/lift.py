@@ -27,8 +27,8 @@ def lift_batch(s: Schedule, chip: Chip) -> Program:
     params = parameters(p)
     b = Builder()
     views = {v.name: folded(b, v) for v in params}
-    _phases(b, s, chip, views)
-    body = (*b.out, Return((params[-1],)))
+    done = b.let("result", "tensor.fold", _phases(b, s, chip, views), [p.B, p.M, p.N])
+    body = (*b.out, Return((done,)))
     directions = [Direction.IN] * (len(params) - 1) + [Direction.OUT]
     function = Function(
         "batch_matmul",
