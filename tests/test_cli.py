@@ -324,6 +324,41 @@ def test_choose(run: Any) -> None:
     )
 
 
+def test_batch(run: Any) -> None:
+    from tilesat.batch import plan_batch
+
+    plan = plan_batch(B=16, M=128, N=256, K=512, dtype="bf16")
+    data = run("batch", 16, 128, 256, 512, "--json").json
+    assert (data["branch"], data["params"], data["latency"]["total"]) == (plan.branch, plan.params, plan.latency.total)
+    assert {n: tuple(r) for n, r in data["refused"].items()} == plan.refused
+    shown = run("batch", 16, 128, 256, 512).out
+    assert re.search(r"^m_t +128$", shown, re.M)
+    assert shown.count("\nnot ") == len(plan.refused)
+    assert run("batch", 16, 128, 256, 512, "--program").out.strip() == str(plan.program).strip()
+    words = [
+        "--batch-b",
+        1,
+        "--bias",
+        "shared",
+        "--transpose-a",
+        "--reading",
+        "operator",
+        "--order",
+        "operator",
+        "--nondeterministic",
+    ]
+    named = {
+        "batch_b": 1,
+        "bias": "shared",
+        "transpose_a": True,
+        "reading": "operator",
+        "order": "operator",
+        "deterministic": False,
+    }
+    other = plan_batch(B=4, M=128, N=256, K=512, dtype="fp16", **named)  # type: ignore[arg-type]
+    assert run("batch", 4, 128, 256, 512, "-d", "fp16", "--json", *words).json["params"] == other.params
+
+
 # -- bad input ------------------------------------------------------------------------------------------------------------
 
 
@@ -435,6 +470,8 @@ def test_other_refusals(run: Any) -> None:
     refused(run("choose", 64, 64, 100), "K = 100 is not a multiple of 16")
     refused(run("choose", 0, 64, 64), "M = 0")
     refused(run("choose", 64, 64, 64, "--dtype", "bf17"), "bf17")
+    refused(run("batch", 0, 64, 64, 64), "B = 0")
+    refused(run("batch", 1, 64, 64, 64, "--chip", "ascend951"), "unknown chip", "ascend950pr")
 
 
 def test_usage_errors_end_with_two(run: Any) -> None:
