@@ -20,9 +20,10 @@ class Linear:
         y: pl.Out[pl.Tensor[[256, 256], pl.BF16]],
         first: pl.Scalar[pl.INDEX],
     ) -> pl.Tensor[[256, 256], pl.BF16]:
-        product = pl.matmul(x[first : first + 64, :], w, out_dtype=pl.FP32)
-        active = pl.maximum(pl.add(product, b), 0.0)
-        y[first : first + 64, :] = pl.cast(active, pl.BF16, mode="rint")
+        for n in pl.range(0, 256, 128):
+            product = pl.matmul(x[first : first + 64, :], w[:, n : n + 128], out_dtype=pl.FP32)
+            active = pl.maximum(pl.add(product, b[:, n : n + 128]), 0.0)
+            y[first : first + 64, n : n + 128] = pl.cast(active, pl.BF16, mode="rint")
         return y
 
     @pl.function(type=pl.FunctionType.Orchestration)
