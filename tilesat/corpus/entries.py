@@ -45,9 +45,12 @@ class Entry:
         """The distinct products of the entry as problems of one core, in statement order."""
         if self.problem is not None and not self.error:
             return (self.problem,)
+        from ir_bridge.convert import convert, needs_conversion
         from ir_bridge.lower import lower
 
-        lowered = lower(self.program(), target, planner, double_buffer_c=True)
+        program = self.program()
+        tiles = convert(program, target) if needs_conversion(program) else program
+        lowered = lower(tiles, target, planner, double_buffer_c=True)
         return tuple(dict.fromkeys(lowered.facts.problems))
 
 

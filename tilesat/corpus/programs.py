@@ -57,6 +57,44 @@ def chain(M: int, N: int, K: int, N2: int, operand: str | DType) -> Program:
     return b.build()
 
 
+def raw_chain(M: int, N: int, K: int, N2: int, operand: str | DType = "fp32") -> Program:
+    """out = (a @ b) @ e with no cast between."""
+    b, f = _one_kernel("RawChain")
+    x, w, e = f.input("a", [M, K], operand), f.input("b", [K, N], operand), f.input("e", [N, N2], operand)
+    out = f.output("out", [M, N2], "fp32")
+    a_mat, b_mat = _load(f, x, M, K, name="a_mat"), _load(f, w, K, N, name="b_mat")
+    e_mat = _load(f, e, N, N2, name="e_mat")
+    d = f.tile.matmul(f.tile.matmul(a_mat, b_mat, name="c"), e_mat, name="d")
+    f.returns(f.tile.store(d, [0, 0], out, name="done"))
+    return b.build()
+
+
+def vec_left(M: int, N: int, K: int, operand: str | DType) -> Program:
+    """out = |a| @ b, the left operand made in Vec."""
+    b, f = _one_kernel("VecLeft")
+    x, w = f.input("a", [M, K], operand), f.input("b", [K, N], operand)
+    out = f.output("out", [M, N], accumulator(dtype(operand)))
+    a_vec = f.tile.load(x, [0, 0], [M, K], target_memory="Vec", name="a_vec")
+    c = f.tile.matmul(f.tile.abs(a_vec, name="size"), _load(f, w, K, N, name="b_mat"), name="c")
+    f.returns(f.tile.store(c, [0, 0], out, name="done"))
+    return b.build()
+
+
+def pipeline(M: int, N: int, K: int, n: int, operand: str | DType) -> Program:
+    """out = a @ b as its author tiled it: a held in L0, b and the result in blocks of ``n`` columns."""
+    b, f = _one_kernel("Pipeline")
+    x, w = f.input("a", [M, K], operand), f.input("b", [K, N], operand)
+    out = f.output("out", [M, N], accumulator(dtype(operand)))
+    held = f.tile.move(_load(f, x, M, K, name="a_mat"), target_memory="Left", name="a_l0")
+    b_mat = _load(f, w, K, N, name="b_mat")
+    with f.pipeline(0, N, n, carry={"out_i": out}, name="ni") as loop:
+        block = f.tile.extract(b_mat, 0, loop.index, [K, n], target_memory="Right", name="b_l0")
+        c = f.tile.matmul(held, block, name="c")
+        loop.yields(f.tile.store(c, [0, loop.index], loop.carried[0], name="stored"), names=["out_all"])
+    f.returns(loop.result)
+    return b.build()
+
+
 def _split_k(f: FunctionBuilder, x: Any, w: Any, out: Any, shape: tuple[int, int, int, int], stem: str) -> Any:
     """The author's K loop of one product: ``shape`` is M, N, the K block, and all of K."""
     M, N, step, total = shape
