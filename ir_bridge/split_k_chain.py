@@ -12,14 +12,13 @@ Its output can be cut into M × N windows around the whole source loop, which sl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from cost.physical import box
 from ir_bridge.analysis import Facts, Site, is_scalar_arithmetic, may_share_memory
 from ir_bridge.ir.names import base_name
-from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Stmt, Var, Yield
+from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Stmt, Var, Yield, walk
 from ir_bridge.ir.ops_types import type_of
 from ir_bridge.ir.types import Space, TensorType, TileType
 
@@ -102,16 +101,22 @@ def split_k_chains(facts: Facts) -> Iterator[SplitKChain | ChainRefusal]:
                     yield chain if reason is None else ChainRefusal(chain, reason)
 
 
-def windows_of_one_grid(chains: Sequence[SplitKChain | ChainRefusal]) -> set[Var]:
-    """Loop results of chains that are windows of one output already: stored one on top of the other, from the same operands."""
-    whole = [c for c in chains if isinstance(c, SplitKChain)]
-    found: set[Var] = set()
-    for one, next_one in pairwise(whole):
-        stored_on = _call(next_one.store).args[2] is one.store.targets[0]
-        sources = [(_call(c.left).args[0], _call(c.right).args[0]) for c in (one, next_one)]
-        if stored_on and all(map(_identical, *sources)):
-            found.update((one.loop.results[0], next_one.loop.results[0]))
-    return found
+def is_window(chain: SplitKChain, facts: Facts) -> bool:
+    """Is the chain one window of an output that is cut already? Another K-loop over the same operands is stored right before or
+    after it into the same output."""
+    store = _call(chain.store)
+    before, after = facts.call_of(store.args[2]), facts.only_use(chain.store.targets[0])
+    neighbours = [before, after.call if after is not None and after.slot == 2 else None]
+    wanted = {_call(chain.left).args[0], _call(chain.right).args[0]}
+    return any(c is not None and c.op == "tile.store" and wanted <= _loaded_by(c.args[0], facts) for c in neighbours)
+
+
+def _loaded_by(value: Expr, facts: Facts) -> set[Expr]:
+    """The tensors that the loop which makes ``value`` loads from."""
+    made = facts.definitions.get(value) if isinstance(value, Var) else None
+    if made is None or not isinstance(made.stmt, For):
+        return set()
+    return {_call(s).args[0] for s in walk(made.stmt.body) if isinstance(s, Assign) and _is(s, "tile.load")}
 
 
 def _links_used_once(chain: SplitKChain, facts: Facts) -> bool:

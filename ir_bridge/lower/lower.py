@@ -6,6 +6,7 @@ relations rules ask about (uses, slots, order). Everything else stays out of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ from ir_bridge.lower.gates import (
     read_operands,
     refusal,
 )
-from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, split_k_chains, windows_of_one_grid
+from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, is_window, split_k_chains
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class _Lowering:
         self.double_buffer_c = double_buffer_c
         self.output_only = False
         self.numbers: dict[Var, int] = {}
-        self.problems: dict[tuple[Problem, bool], int] = {}
+        self.problems: dict[tuple[Problem, bool, int], int] = {}
         self.loads: dict[object, int] = {}
         self.stated: set[int] = set()
         self.products: set[Var] = set()
@@ -87,10 +88,8 @@ class _Lowering:
 
     def function(self, facts: Facts, planner: str) -> None:
         name = facts.function.name
-        chains = list(split_k_chains(facts))
-        windows = windows_of_one_grid(chains)
-        for found in chains:
-            if isinstance(found, ChainRefusal) or not (found.loop.results[0] in windows and self.fits(found)):
+        for found in split_k_chains(facts):
+            if isinstance(found, ChainRefusal) or not (is_window(found, facts) and self.fits(found)):
                 self.chain(found, name)
         if planner == "pypto":
             self.drained(facts)
@@ -121,7 +120,7 @@ class _Lowering:
         self.lowered.extents[v] = (*ops.extents, ops.left_type.dtype.name)
         op = call.op[len("tile.") :]
         refused = refusal(ops, self.target)
-        problem = NO_VALUE if refused is not None and refused.code != "PH-AT-007" else self.problem(ops, op == "matmul_acc")
+        problem = NO_VALUE if refused is not None and refused.code != "PH-AT-007" else self.problem(ops, op == "matmul_acc", site)
         left, right = self.operand(ops.left, facts), self.operand(ops.right, facts)
         record = ProductSite(v, op, left, right, problem, refusal=refused)
         if problem != NO_VALUE:
@@ -131,21 +130,27 @@ class _Lowering:
             self.bias(record, ops.bias, site, position, facts)
         self.out.products.append(record)
 
-    def problem(self, ops: Operands, accumulate: bool) -> int:
+    def problem(self, ops: Operands, accumulate: bool, site: Site) -> int:
         m, n, k = ops.extents
         bias = None if ops.bias is None else "bias" if _space(ops.bias) is Space.BIAS else "mat"
         p = Problem(m, n, k, ops.left_type.dtype, ops.right_type.dtype, ops.result_type.dtype, accumulate, bias)
-        index = self.stated_problem(p, operand_stationary=True)
-        if self.output_only and (p, False) not in self.problems:
-            self.out.state(L.output_only, index, self.stated_problem(p, operand_stationary=False))
+        copies = _copies_in_flight(site) if bias == "mat" else 1
+        index = self.stated_problem(p, operand_stationary=True, bias_copies=copies)
+        if self.output_only and (p, False, copies) not in self.problems:
+            self.out.state(L.output_only, index, self.stated_problem(p, operand_stationary=False, bias_copies=copies))
         return index
 
-    def stated_problem(self, p: Problem, *, operand_stationary: bool) -> int:
-        key = (p, operand_stationary)
+    def stated_problem(self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1) -> int:
+        key = (p, operand_stationary, bias_copies)
         found = self.problems.get(key)
         if found is None:
             found = self.problems[key] = state_problem(
-                self.out, p, self.target, operand_stationary=operand_stationary, double_buffer_c=self.double_buffer_c
+                self.out,
+                p,
+                self.target,
+                operand_stationary=operand_stationary,
+                double_buffer_c=self.double_buffer_c,
+                bias_copies=bias_copies,
             )
         return found
 
@@ -291,6 +296,11 @@ def _bytes(v: Var) -> int:
     """Physical bytes of a tile, 0 where its shape is not known."""
     t = v.type
     return t.dtype.footprint(t.elements()) if isinstance(t, TileType) and t.static else 0
+
+
+def _copies_in_flight(site: Site) -> int:
+    """How many copies of a bias window the pipelines around a statement list keep: in the bias table every level has its own."""
+    return math.prod(s.stage or 1 for s in site.loops if s.kind is LoopKind.PIPELINE)
 
 
 def _word(e: object) -> str:
