@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tilesat.cli import options
 from tilesat.cli.outcome import DONE, command
-from tilesat.cli.output import note, progress, show_json, show_table
-
-if TYPE_CHECKING:
-    from tilesat.batch import BatchPlan
+from tilesat.cli.output import progress, show_json
 
 
 def register(app: typer.Typer) -> None:
@@ -50,6 +47,7 @@ def batch(
     The branch, its parameters down to the L0 tile, the predicted microseconds of every capable branch, and why others are not.
     """
     from tilesat.batch import plan_batch
+    from tilesat.cli.batch_report import plan_json, tell
 
     with progress("planning"):
         plan = plan_batch(
@@ -71,55 +69,9 @@ def batch(
         )
         text = str(plan.program) if program else ""
     if json:
-        show_json(as_data(plan) | ({"program": text} if program else {}))
+        show_json(plan_json(plan, with_program=program))
     elif program:
         print(text)
     else:
         tell(plan)
     return DONE
-
-
-def as_data(plan: BatchPlan) -> dict[str, Any]:
-    """The plan as plain data; ``docs/cli.md`` lists its fields."""
-    return {
-        "schema": "tilesat.batch/1",
-        "problem": str(plan.problem),
-        "chip": plan.chip.name,
-        "branch": plan.branch,
-        "split": [d for d in "BMNK" if d in plan.split],
-        "params": plan.params,
-        "latency": _latency(plan.latency),
-        "alternatives": {name: _latency(x) for name, x in plan.alternatives.items()},
-        "refused": {name: list(reasons) for name, reasons in plan.refused.items()},
-        "notes": list(plan.notes),
-    }
-
-
-def _latency(x: Any) -> dict[str, Any]:
-    return {"total": x.total, "terms": dict(x.terms), "phases": x.phases}
-
-
-def tell(plan: BatchPlan) -> None:
-    """The plan for people: what was chosen, its parameters, the other branches."""
-    split = ", ".join(d for d in "BMNK" if d in plan.split) or "nothing"
-    print(f"{plan.problem} on {plan.chip.name}: {plan.branch}, cut along {split}, {plan.latency.total:.2f} µs predicted\n")
-    show_table(("parameter", ">value"), [(name, _value(x)) for name, x in plan.params.items()])
-    print()
-    terms = list(dict.fromkeys(t for x in plan.alternatives.values() for t in x.terms))
-    columns = ("branch", *(f">{t}" for t in terms), ">phases", ">µs")
-    rows = [
-        (name, *(f"{x.terms[t]:.2f}" if t in x.terms else "-" for t in terms), f"{x.phases:.2f}", f"{x.total:.2f}")
-        for name, x in sorted(plan.alternatives.items(), key=lambda item: item[1].total)
-    ]
-    show_table(columns, rows)
-    print()
-    for name, reasons in plan.refused.items():
-        print(f"not {name}:", *reasons, sep="\n  ")
-    for text in plan.notes:
-        note(f"note: {text}")
-
-
-def _value(x: object) -> str:
-    if isinstance(x, bool) or x is None:
-        return {True: "yes", False: "no", None: "-"}[x]
-    return f"{x:,}" if isinstance(x, int) else str(x)
