@@ -19,7 +19,9 @@ DoubleBufferC = Annotated[
 ]
 Rules = Annotated[str, typer.Option(metavar="SPEC", help='A rule set: "reference", "all", family names, "reference,-cast_fold".')]
 CostModel = Annotated[str, typer.Option(metavar="NAME", help="The cost model that picks among the legal plans.")]
-Extractor = Annotated[str, typer.Option(metavar="NAME", help="dag counts shared work once, tree every time.")]
+Extractor = Annotated[
+    str, typer.Option(metavar="NAME", help="dag: shared work counts once; tree: every time; exact: also keeps Mat's capacity.")
+]
 Force = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=m,n,k", help="Fix the tile of a product; may be given again for others.", show_default=False),
