@@ -42,7 +42,7 @@ class Roofline:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Nominal figures, *not calibrated*: used by the simulator and to turn cycles into seconds, by no cost model of choice."""
+    """Nominal figures, *not calibrated*: for the simulator, for transfers of placements, for cycles as seconds; in no wall."""
 
     clock_ghz: float
     cube_cores: int

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from egraph_rules.catalogue import rules as rules
     from egraph_rules.engine import Limits as Limits
     from ir_bridge.convert import ConvertError as ConvertError
-    from ir_bridge.convert import convert as convert
     from ir_bridge.ir.interpreter import ExecuteError as ExecuteError
     from ir_bridge.ir.interpreter import execute as execute
     from ir_bridge.ir.interpreter_inputs import random_inputs as random_inputs
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from tilesat.batch import plan_batch as plan_batch
     from tilesat.choose import Tile as Tile
     from tilesat.choose import choose_tile as choose_tile
+    from tilesat.placing import convert as convert
     from tilesat.result import PerfHint as PerfHint
     from tilesat.result import ProductDecision as ProductDecision
     from tilesat.result import Tiling as Tiling
@@ -69,7 +69,7 @@ _HOMES = {
     "Tiling": "tilesat.result",
     "VerifyError": "ir_bridge.ir.verifier",
     "choose_tile": "tilesat.choose",
-    "convert": "ir_bridge.convert",
+    "convert": "tilesat.placing",
     "cost_model": "cost.models",
     "cost_models": "cost.models",
     "execute": "ir_bridge.ir.interpreter",

@@ -22,13 +22,14 @@ from extraction.exact import exact_solver
 from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.snapshot import Snapshot, snapshot
-from ir_bridge.convert import convert, needs_conversion
+from ir_bridge.convert import needs_conversion
 from ir_bridge.ir.nodes import Program, Var
 from ir_bridge.lift import lift
 from ir_bridge.lower import lower
 from ir_bridge.lower.gates import shown
 from ir_bridge.lower.pressure import mat_points
 from ir_bridge.split_k_chain import SplitKChain
+from tilesat.placing import convert
 from tilesat.result import Explains, PerfHint, ProductDecision, Tiling
 
 PLANNERS = ("pypto", "dsa_rp", "ptoas")

@@ -54,6 +54,7 @@ class BodyConverter:
         shared: frozenset[Var],
         cache: Mapping[Var, Expr],
         promoted: frozenset[Var],
+        placed: Mapping[Var, str],
     ) -> None:
         self.function = function
         self.flow = flow
@@ -61,6 +62,7 @@ class BodyConverter:
         self.shared = shared
         self.cache = cache
         self.promoted = promoted
+        self.placed = placed
         self.env: dict[Var, Var] = {}
         self.copies: dict[tuple[Var, Space], Var] = {}
         self.entry: dict[tuple[Var, Space], Assign] = {}

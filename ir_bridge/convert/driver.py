@@ -13,6 +13,7 @@ from ir_bridge.convert.errors import ConvertError
 from ir_bridge.convert.incore import Converted, convert_function
 from ir_bridge.convert.memory import promote_fills
 from ir_bridge.convert.outline import has_core_regions, outline
+from ir_bridge.convert.placement import Chooser, as_documented
 from ir_bridge.convert.registry import conversion_of
 from ir_bridge.ir.nodes import (
     CORE_KINDS,
@@ -63,11 +64,12 @@ def _is_tensor_work(call: Call, read_only: set[Var]) -> bool:
     return call.op == "tensor.write" and subject in read_only
 
 
-def convert(program: Program, target: str | os.PathLike[str] | Target = "ascend910b") -> Program:
+def convert(program: Program, target: str | os.PathLike[str] | Target = "ascend910b", choose: Chooser = as_documented) -> Program:
     """The tile program that ``program`` is.
 
     Functions on tensors become functions on tiles, results gain output parameters, and callers allocate them. A program with
-    nothing to convert comes back as it is. Raises :class:`ConvertError` naming what can't be converted, its place and the repair.
+    nothing to convert comes back as it is. ``choose`` decides where a value that is wanted in several memory spaces comes from
+    (:mod:`ir_bridge.convert.placement`). Raises :class:`ConvertError` naming what can't be converted, its place and the repair.
     """
     machine = get_target(target)
     if not needs_conversion(program):
@@ -76,17 +78,22 @@ def convert(program: Program, target: str | os.PathLike[str] | Target = "ascend9
     originals = {f.name: f for f in program.functions}
     done: dict[str, Converted] = {}
     for f in _callees_first(program):
-        done[f.name] = _converted(f, program, machine, originals, done)
+        done[f.name] = _converted(f, program, machine, originals, done, choose)
     return replace(program, functions=tuple([done[f.name].function for f in program.functions]))
 
 
 def _converted(
-    f: Function, program: Program, machine: Target, originals: dict[str, Function], done: dict[str, Converted]
+    f: Function,
+    program: Program,
+    machine: Target,
+    originals: dict[str, Function],
+    done: dict[str, Converted],
+    choose: Chooser,
 ) -> Converted:
     signatures = {**originals, **{name: c.function for name, c in done.items()}}
     f = stated_attributes(f)
     if f.kind in CORE_KINDS:
-        return convert_function(f, program, machine, signatures)
+        return convert_function(f, program, machine, signatures, choose)
     updated = CallUpdater(f, done, originals).updated()
     return replace(updated, function=directed(updated.function, signatures))
 

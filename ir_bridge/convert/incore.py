@@ -22,6 +22,7 @@ from ir_bridge.convert.demands import demands_of
 from ir_bridge.convert.errors import refuse
 from ir_bridge.convert.flow import Flow, flow_of
 from ir_bridge.convert.memory import promote_fills, stage_updates
+from ir_bridge.convert.placement import Chooser, as_documented, questions_of
 from ir_bridge.convert.storage import promoted_allocations
 from ir_bridge.ir.nodes import (
     Assign,
@@ -63,13 +64,18 @@ class Converted:
     results: tuple[Type, ...] = ()
 
 
-def convert_function(f: Function, program: Program, target: Target, signatures: Signatures) -> Converted:
+def convert_function(
+    f: Function, program: Program, target: Target, signatures: Signatures, choose: Chooser = as_documented
+) -> Converted:
     """The tile program of one function; raises ConvertError naming what can't be converted, where, and the repair."""
     original = f
     f = stage_updates(promote_fills(f, signatures))
     promoted = promoted_allocations(f, target)
     flow = flow_of(f, promoted)
-    body = BodyConverter(f, flow, demands_of(f, flow), _shared(f, flow, signatures), _cache_policies(f), promoted)
+    demands = demands_of(f, flow)
+    questions = questions_of(f, flow, demands)
+    placed = choose(questions, target) if questions else {}
+    body = BodyConverter(f, flow, demands, _shared(f, flow, signatures), _cache_policies(f), promoted, placed)
     statements = body.convert()
     exit_ = _Exit(f, body, promoted, _extents(f, program))
     last = f.body[-1] if f.body else None

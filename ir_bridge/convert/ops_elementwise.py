@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ir_bridge.convert.body import BodyConverter, constant
+from ir_bridge.convert.placement import FIXPIPE_CAST
 from ir_bridge.convert.registry import Site, conversion
 from ir_bridge.ir.nodes import Expr, Var
 from ir_bridge.ir.ops import type_of
@@ -171,8 +172,15 @@ def _col_sum(b: BodyConverter, s: Site) -> Expr:
 
 @conversion("tensor.cast")
 def _cast(b: BodyConverter, s: Site) -> Expr:
+    """On the vector unit; where it is placed so, a product is cast by FIXPIPE into Mat as well, for the cube's consumers."""
     kwargs = dict(s.call.kwargs)
-    return b.emit("tile.cast", s.args[0], target_type=kwargs["target_type"], mode=kwargs["mode"], name=s.name)
+    cast = b.emit("tile.cast", s.args[0], target_type=kwargs["target_type"], mode=kwargs["mode"], name=s.name)
+    if s.target is not None and b.placed.get(s.target) == FIXPIPE_CAST and tile_type(s.args[0]).space is Space.ACC:
+        t = tile_type(cast)
+        storage = b.emit("tile.create", list(t.shape), dtype=t.dtype, target_memory=Space.MAT, name=f"{s.name}_mat")
+        b.copies[s.target, Space.VEC] = cast
+        b.copies[s.target, Space.MAT] = b.emit("tile.assemble", storage, s.args[0], [0, 0], name=f"{s.name}_mat")
+    return cast
 
 
 @conversion("tensor.transpose")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ir_bridge.convert.body import BodyConverter, boxed, constant
 from ir_bridge.convert.demands import Box
 from ir_bridge.convert.ops_elementwise import static, tile_type
+from ir_bridge.convert.placement import MOVE
 from ir_bridge.convert.registry import Site, conversion
 from ir_bridge.ir.nodes import Call, Const, Expr, Var
 from ir_bridge.ir.ops import make, type_of
@@ -111,10 +112,16 @@ def _slice(b: BodyConverter, s: Site) -> Expr:
     if isinstance(type_of(source), TileType):
         return _per_space(b, s, {sp: _tile_window(b, s, sp, t) for sp, t in _sources(b, s).items()})
     made: dict[Space, Var] = {}
-    for space in _spaces(b, s):
+    spaces = _spaces(b, s)
+    moved = s.target is not None and b.placed.get(s.target) == MOVE
+    if moved:
+        spaces = (Space.VEC,)
+    for space in spaces:
         box = b.demands.box(s.target, space) if s.target is not None else None
         name = s.name if space is Space.VEC or not made else f"{s.name}_{space.value.lower()}"
         made[space] = b.load(source, offset, shape, valid, space, box, name)
+    if moved:
+        made[Space.MAT] = b.move(made[Space.VEC], Space.MAT)
     return _per_space(b, s, made)
 
 
