@@ -19,7 +19,22 @@ from egraph_rules.problem_facts import state_problem
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, ProgramFacts, Refusal
 from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of, may_share_memory
 from ir_bridge.drained_pipeline import DrainedPipeline, accumulators_total, read_pipeline, slot_bytes, unprofitable
-from ir_bridge.ir.nodes import CORE_KINDS, Assign, Block, Call, Const, For, ListExpr, Loc, LoopKind, Program, Stmt, Symbol, Var
+from ir_bridge.ir.nodes import (
+    CORE_KINDS,
+    Assign,
+    Block,
+    Call,
+    Const,
+    For,
+    ListExpr,
+    Loc,
+    LoopKind,
+    Program,
+    Stmt,
+    Symbol,
+    Var,
+    walk,
+)
 from ir_bridge.ir.types import Space, TileType
 from ir_bridge.lower.disturbance import disturbance
 from ir_bridge.lower.gates import (
@@ -93,10 +108,10 @@ class _Lowering:
                 self.chain(found, name)
         if planner == "pypto":
             self.drained(facts)
-        for site in facts.sites:
-            for position, s in enumerate(site.statements):
-                if type(s) is Assign and type(s.value) is Call and s.value.op in LEFT_OPERAND:
-                    self.product(s, s.value, site, position, facts, name)
+        for s in walk(facts.function.body):
+            if type(s) is Assign and type(s.value) is Call and s.value.op in LEFT_OPERAND and s.targets:
+                made = facts.definitions[s.targets[0]]
+                self.product(s, s.value, made.site, made.position, facts, name)
 
     def number(self, v: Var) -> int:
         found = self.numbers.get(v)
