@@ -1,4 +1,4 @@
-"""Extraction of batch matmul plans: price every schedule of a saturated e-graph, and take the cheapest, or the first capable branch.
+"""Extraction of batch matmul plans: price every schedule of a saturated e-graph; take the cheapest, or the first capable branch.
 
 Candidates are legal by construction, so extraction only prices and orders. The same conditions that guard the rules say, with
 numbers, why a branch has no candidate (:func:`why_refused`).
@@ -17,6 +17,7 @@ from cost.batch.chip import Chip
 from cost.batch.latency import Latency, Work, latencies
 from cost.batch.problem import BatchProblem
 from cost.batch.schedule import pieces
+from cost.physical import ceil_div
 from egraph_rules.batch import language as L
 from egraph_rules.engine import Frozen
 from egraph_rules.rule import Table
@@ -76,7 +77,7 @@ def reduced_problem(p: BatchProblem, role: int) -> BatchProblem:
     return p
 
 
-# -- pricing -------------------------------------------------------------------------------------------------------------------------
+# -- pricing ---------------------------------------------------------------------------------------------------------
 
 
 def work_of(kind: str, p: BatchProblem, chip: Chip, c: Mapping[str, Ints]) -> Work:
@@ -149,7 +150,7 @@ def pick(found: Mapping[str, Choice], order: str) -> Choice | None:
     return min(found.values(), key=lambda c: c.key, default=None)
 
 
-# -- split classes -------------------------------------------------------------------------------------------------------------------
+# -- split classes ---------------------------------------------------------------------------------------------------
 
 
 def split_of(choice: Choice) -> frozenset[str]:
@@ -174,7 +175,7 @@ def _cut(choice: Choice) -> Iterator[str]:
 
 
 def _planes(p: BatchProblem, m: int, n: int) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("M", tiling.ceil_div(p.M, m)), ("N", tiling.ceil_div(p.N, n))
+    return ("M", ceil_div(p.M, m)), ("N", ceil_div(p.N, n))
 
 
 def _cut_reduced(p: BatchProblem, role: int, inner: Choice) -> Iterator[str]:
@@ -187,7 +188,7 @@ def _cut_reduced(p: BatchProblem, role: int, inner: Choice) -> Iterator[str]:
     yield from sorted(cut - {axis} | {"B"})
     q = inner.problem
     if inner.kind == "StreamK":
-        size = tiling.ceil_div(q.M if axis == "M" else q.N, inner.columns["rows" if axis == "M" else "columns"])
+        size = ceil_div(q.M if axis == "M" else q.N, inner.columns["rows" if axis == "M" else "columns"])
     else:
         size = inner.columns["m" if axis == "M" else "n"]
     if size % extent:

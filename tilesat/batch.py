@@ -86,14 +86,14 @@ def plan_batch(
 ) -> BatchPlan:
     """The plan of C[B, M, N] = A[BatchA, M, K] @ B[BatchB, K, N] (+ bias) on ``chip``.
 
-    ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is stored
-    [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, the "analysis"' or the
-    vendor "operator"'s. ``order``: the cheapest capable branch by "latency", or the first one in the "operator"'s order.
-    ``deterministic`` False lets partial sums be added in any order. ``rules``: branch families, as ``"all,-merge_batch"``. ``b0``:
-    least number of batches that MergeBatch merges.
+    ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is
+    stored [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the
+    "analysis" or of the vendor's "operator". ``order``: the cheapest capable branch by "latency", or the first one in the
+    "operator"'s order. ``deterministic`` False lets partial sums be added in any order. ``rules``: branch families, as
+    ``"all,-merge_batch"``. ``b0``: least number of batches that MergeBatch merges.
 
-    Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's reasons),
-    :class:`~cost.errors.TilesatError` for arguments that make no problem.
+    Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's
+    reasons), :class:`~cost.errors.TilesatError` for arguments that make no problem.
     """
     from cost.batch.chip import get_chip
     from cost.batch.problem import batch_problem
@@ -159,7 +159,7 @@ def _notes(p: BatchProblem, chip: Chip, s: Schedule) -> tuple[str, ...]:
     return ()
 
 
-# -- the core's product, through the L0 rules -------------------------------------------------------------------------------------------
+# -- the core's product, through the L0 rules ------------------------------------------------------------------------
 
 
 def _schedule(choice: Choice, chip: Chip) -> Schedule:
@@ -212,7 +212,7 @@ def _candidates(M: int, N: int, K: int, operand: DType, target: Target, fixed: b
     return price(schedules, problem, cost_model("roofline"), target)
 
 
-# -- parameters ------------------------------------------------------------------------------------------------------------------------
+# -- parameters ------------------------------------------------------------------------------------------------------
 
 
 def parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
@@ -280,12 +280,13 @@ def _iter_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
 
 def _block_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
     from cost.batch import tiling
+    from cost.physical import ceil_div
 
     p, c = s.problem, s.columns
     assert s.tile is not None
     held = c.get("held", tiling.HELD_A)
     k_l1, trip = tiling.stream_panels(p, chip, c["m"], c["n"], s.tile[2], p.K, held)
-    rows, columns = tiling.ceil_div(p.M, c["m"]), tiling.ceil_div(p.N, c["n"])
+    rows, columns = ceil_div(p.M, c["m"]), ceil_div(p.N, c["n"])
     found = {
         "m_t": c["m"],
         "n_t": c["n"],

@@ -1,7 +1,7 @@
 """Chip descriptions: what the cores of one chip share, and the floors that the batch matmul analysis measured on it.
 
-A description is data (``cost/batch/*.json``; users bring a JSON or TOML file, a mapping, or a :class:`Chip`), validated when it is
-read. Specification 3, "符号与芯片参数约定": another chip keeps the logic and changes this table.
+A description is data (``cost/batch/*.json``; users bring a JSON or TOML file, a mapping, or a :class:`Chip`), validated when it
+is read. Specification 3, "符号与芯片参数约定": another chip keeps the logic and changes this table.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def load_chip(path: str | os.PathLike[str]) -> Chip:
 
 
 def chip_from(data: object, where: str = "<chip>") -> Chip:
-    """A :class:`Chip` from the plain data of a description. A ``base`` field names a chip whose fields hold where it is silent."""
+    """A :class:`Chip` from the plain data of a description; ``base`` names a chip whose fields hold where it is silent."""
     if not isinstance(data, Mapping):
         raise TargetError(f"{where}: a chip description must be a table of fields, not {type(data).__name__}")
     data = dict(data)

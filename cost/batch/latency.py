@@ -2,9 +2,9 @@
 
     T = max(MMAD, MTE2, MTE1, Fixpipe [, Reduce] [, Vector]) + phases
 
-All terms are microseconds of the busiest core, or of the chip's shared channels where those are slower (docs/batch.md gives every
-formula with its units). A branch says what it does as :class:`Work`; this module turns work into time, and knows no branches: that
-cutting B is free, cutting M or N cheap and cutting K dear is nowhere written, it follows from the work.
+All terms are microseconds of the busiest core, or of the chip's shared channels where those are slower (docs/batch.md gives
+every formula with its units). A branch says what it does as :class:`Work`; this module turns work into time, and knows no
+branches: that cutting B is free, cutting M or N cheap and cutting K dear is nowhere written, it follows from the work.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Work:
     """What schedules do, one row each: float64 arrays (or numbers, which mean the same for every row).
 
     Of the busiest core: ``mmad`` and ``mte1`` cycles of the cube and of loads into L0; ``drain`` cycles of FIXPIPE; ``transfers``
-    MTE2 commands; ``gm`` and ``l2`` bytes it reads from global memory and from L2, short runs billed at their floor; ``vector``
-    cycles of a vector core; ``exposed`` is 1 where a single accumulator makes the cube wait for its drain; ``serial`` is 1 where a
-    single L1 buffer makes the cube wait for MTE2.
+    MTE2 commands; ``gm`` and ``l2`` bytes it reads from global memory and from L2, short runs billed at their floor;
+    ``core_written`` bytes it writes; ``vector`` and ``reduce_vector`` cycles of a vector core; ``exposed`` is 1 where a single
+    accumulator makes the cube wait for its drain; ``serial`` is 1 where a single L1 buffer makes the cube wait for MTE2.
 
-    Of the chip: ``gm_read``, ``l2_read`` and ``written`` bytes; ``reduced`` bytes that the reduction moves; ``phased`` bytes that
-    phases before or after the product move, and ``barriers`` between phases.
+    Of the chip: ``gm_read``, ``l2_read`` and ``written`` bytes; ``reduced`` bytes that the reduction moves; ``phased`` bytes
+    that phases before or after the product move, and ``barriers`` between phases.
     """
 
     mmad: Any = 0.0

@@ -23,7 +23,7 @@ _RIGHT_CASES = (tiling.ONE_RIGHT, tiling.PING_RIGHT)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How one problem runs: constructor name and columns of the e-graph's choice, and the L0 tile (m, n, k) of the core's product.
+    """How one problem runs: constructor and columns of the e-graph's choice, and the L0 tile (m, n, k) of the core's product.
 
     ``tile`` is None where nothing is multiplied. ``inner`` is the schedule of the reduced problem, ``role`` how it was reduced.
     """
@@ -37,8 +37,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class CoreProduct:
-    """The product one core repeats: boxed extents; ``fixed`` when one L0 window must cover rows and columns; ``admits`` says which
-    (m, n, k) the buffers around it allow (arrays in, a mask out)."""
+    """The product one core repeats: boxed extents; ``fixed`` when one L0 window must cover rows and columns; ``admits`` says
+    which (m, n, k) the buffers around it allow (arrays in, a mask out)."""
 
     M: int
     N: int
@@ -63,7 +63,7 @@ def core_product(kind: str, p: BatchProblem, chip: Chip, c: dict[str, int]) -> C
 
 
 def _l0(p: BatchProblem, chip: Chip, m: Any, n: Any, k: Any, depth: int, accumulators: int) -> Any:
-    """Do two panels (three where the first block of several is peeled for the bias) and the accumulators fit L0, in whole boxes?"""
+    """Do two panels (four where the first block of several is peeled for the bias) and the accumulators fit L0?"""
     blocks = np.where((k < depth) & bool(p.bias), 2, 1)
     fits = (2 * m * k * blocks * p.bytes <= chip.l0a_bytes) & (2 * n * k * blocks * p.bytes <= chip.l0b_bytes)
     fits &= align_up(m, 16) * n * p.sums.bytes * accumulators <= chip.l0c_bytes

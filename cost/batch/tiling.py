@@ -55,11 +55,11 @@ def batches_per_core(p: BatchProblem, chip: Chip) -> int:
     return ceil_div(p.B, chip.cores)
 
 
-# -- L0: panels that two buffers of each operand hold ------------------------------------------------------------------------
+# -- L0: panels that two buffers of each operand hold ----------------------------------------------------------------
 
 
 def copies(p: BatchProblem) -> int:
-    """Copies of a streamed panel that its buffer holds at once: two, and two more of the first one where it is peeled for a bias."""
+    """Copies of a streamed panel that its buffer holds: two, and two more of the first one where it is peeled for a bias."""
     return 4 if p.bias else 2
 
 
@@ -73,7 +73,7 @@ def panel_depth(p: BatchProblem, chip: Chip, m: Size, n: Size) -> Size:
     return align_down(k, p.box_k)
 
 
-# -- MergeBatch ----------------------------------------------------------------------------------------------------------------
+# -- MergeBatch ------------------------------------------------------------------------------------------------------
 
 
 def packs_rows(p: BatchProblem) -> bool:
@@ -106,7 +106,7 @@ def merged_groups(p: BatchProblem, chip: Chip, b: Size, k_l1: Size) -> Size:
     group = (merged_rows(p, b) + merged_columns(p, b)) * k_l1 * p.bytes
     fit = least((chip.l1_bytes - bias_rows(p, merged_columns(p, b))) // (2 * group), ceil_div(per, b))
     even = (per % b == 0) & (p.B % chip.cores == 0) & (k_l1 >= align_up(p.K, p.box_k))
-    found = np.where(even, fit, least(fit, 1))
+    found = np.asarray(np.where(even, fit, least(fit, 1)))
     return found if found.ndim else int(found)
 
 
@@ -115,7 +115,7 @@ def k_l1_floor(p: BatchProblem, chip: Chip, k_l0_max: Size) -> Size:
     return align_up(least(k_l0_max, chip.run_bytes // p.bytes), p.box_k)
 
 
-# -- base tiles of one batch's product in L1 -------------------------------------------------------------------------------------
+# -- base tiles of one batch's product in L1 -------------------------------------------------------------------------
 
 
 def widest(p: BatchProblem, chip: Chip) -> tuple[int, int]:
@@ -145,7 +145,7 @@ def base_tile(p: BatchProblem, chip: Chip, rows: int, columns: int, accumulators
     return m, n, panel_depth(p, chip, m, n)
 
 
-# -- ASW_Basic and StreamK ----------------------------------------------------------------------------------------------------------
+# -- ASW_Basic and StreamK -------------------------------------------------------------------------------------------
 
 
 def panel_width(held: Size, m: Size, n: Size) -> Size:

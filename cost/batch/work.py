@@ -1,8 +1,8 @@
 """The work of each branch's schedules: what every core reads, multiplies, drains and writes (terms in docs/batch.md).
 
 One function a branch; each takes the problem, the chip and the choices as arrays (one row a schedule) and returns
-:class:`~cost.batch.latency.Work`. Extents that are multiplied or drained are boxed, bytes that are moved are true; interior blocks
-stand for all blocks of the busiest core.
+:class:`~cost.batch.latency.Work`. Extents that are multiplied or drained are boxed, bytes that are moved are true; interior
+blocks stand for all blocks of the busiest core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Array = NDArray[np.float64]
 
-# -- parts that branches share ---------------------------------------------------------------------------------------------------
+# -- parts that branches share ---------------------------------------------------------------------------------------
 
 
 def mmad(p: BatchProblem, chip: Chip, m: Any, n: Any, k: Any, depth: Any) -> Any:
@@ -49,7 +49,7 @@ def drain(p: BatchProblem, chip: Chip, m: Any, n: Any) -> Any:
 
 
 def billed(chip: Chip, run: Any) -> Any:
-    """How much longer a transfer takes whose contiguous runs are ``run`` bytes: runs below the floor cost as much as the floor."""
+    """How much longer a transfer takes whose contiguous runs are ``run`` bytes: shorter runs cost as much as the floor."""
     return np.maximum(1.0, chip.run_bytes / np.maximum(run, 1))
 
 
@@ -78,7 +78,7 @@ def shares(reads: Any, from_gm: Any) -> Any:
     return np.where(np.asarray(reads) > 0, np.minimum(np.asarray(from_gm) / np.maximum(reads, 1e-9), 1.0), 0.0)
 
 
-# -- MergeBatch -------------------------------------------------------------------------------------------------------------------
+# -- MergeBatch ------------------------------------------------------------------------------------------------------
 
 
 def merge_work(p: BatchProblem, chip: Chip, b: Ints, k_l1: Ints) -> Work:
@@ -108,11 +108,11 @@ def merge_work(p: BatchProblem, chip: Chip, b: Ints, k_l1: Ints) -> Work:
     )
 
 
-# -- IterBatch ----------------------------------------------------------------------------------------------------------------------
+# -- IterBatch -------------------------------------------------------------------------------------------------------
 
 
 def iter_block(p: BatchProblem, chip: Chip, case: int, accumulators: int, cut: int) -> tuple[int, int, int]:
-    """(BaseM, BaseN, BaseK) of one case; ``cut`` is the segment of K (of M where the left operand is cut) that L1 takes at a time."""
+    """(BaseM, BaseN, BaseK) of one case; ``cut`` is the piece of K (of M where A alone is cut) that L1 takes at a time."""
     if case in (ONE_RIGHT, PING_RIGHT):
         return tiling.base_tile(p, chip, min(cut, p.M), p.N, accumulators)
     m, n, k = tiling.base_tile(p, chip, p.M, p.N, accumulators)
@@ -157,7 +157,7 @@ def iter_work(p: BatchProblem, chip: Chip, case: Ints, cut: Ints, batches: Ints,
     )
 
 
-# -- ASW_Basic --------------------------------------------------------------------------------------------------------------------
+# -- ASW_Basic -------------------------------------------------------------------------------------------------------
 
 
 def read_from_gm(p: BatchProblem, chip: Chip, m: Ints, n: Ints, cut_m: Ints, cut_n: Ints) -> tuple[Any, Any]:
@@ -226,7 +226,7 @@ def blocks_work(p: BatchProblem, chip: Chip, m: Ints, n: Ints, accumulators: Int
     )
 
 
-# -- StreamK ------------------------------------------------------------------------------------------------------------------------
+# -- StreamK ---------------------------------------------------------------------------------------------------------
 
 
 def stream_k_work(p: BatchProblem, chip: Chip, rows: Ints, columns: Ints, grid_k: Ints, atomic: Ints) -> Work:
@@ -266,7 +266,7 @@ def stream_k_work(p: BatchProblem, chip: Chip, rows: Ints, columns: Ints, grid_k
     )
 
 
-# -- special branches and re-layout ----------------------------------------------------------------------------------------------------
+# -- special branches and re-layout ----------------------------------------------------------------------------------
 
 
 def fill_work(p: BatchProblem, chip: Chip) -> Work:
@@ -302,7 +302,7 @@ def outer_work(p: BatchProblem, chip: Chip) -> Work:
 
 
 def relaid_bytes(p: BatchProblem) -> float:
-    """Bytes that folding B into columns moves besides the product: B read and written in its new layout (nothing where B is stored
-    transposed), the [M, B·N] result of sums read and C written."""
+    """Bytes that folding B into columns moves besides the product: B read and written in its new layout (nothing where B is
+    stored transposed), the [M, B·N] result of sums read and C written."""
     layout = 0.0 if p.transpose_b else 2.0 * once(p)[1]
     return layout + float(p.B) * p.M * p.N * (p.sums.bytes + p.result.bytes)

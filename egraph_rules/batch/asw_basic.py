@@ -64,9 +64,9 @@ def too_few_blocks(blocks: Integer) -> Comparison:
 
 
 @predicate
-def too_shallow_to_stream(K: Integer, theta: Integer) -> Comparison:
-    """K = {K} is below 4·θ = 4·{theta}, too little for StreamK's least grid_K = 2"""
-    return K < theta * 4
+def too_shallow_to_stream(depth: Integer, theta: Integer) -> Comparison:
+    """K = {depth} is below 4·θ = 4·{theta}, too little for StreamK's least grid_K = 2"""
+    return depth < theta * 4
 
 
 @predicate

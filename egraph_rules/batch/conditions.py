@@ -10,7 +10,7 @@ from egraph_rules.expr import Comparison, Int, Integer, align_up, ceil_div, lite
 
 FRACTAL = 16
 
-# -- sizes, as expressions --------------------------------------------------------------------------------------------------------
+# -- sizes, as expressions -------------------------------------------------------------------------------------------
 
 
 def pick(flag: Int, then: Int, otherwise: Int) -> Integer:
@@ -72,7 +72,7 @@ def fractal_blocks() -> Integer:
     return Q.B * ceil_div(Q.M, FRACTAL) * ceil_div(Q.N, FRACTAL)
 
 
-# -- shared conditions -----------------------------------------------------------------------------------------------------------
+# -- shared conditions -----------------------------------------------------------------------------------------------
 
 
 @predicate

@@ -45,27 +45,27 @@ ONE_BATCH, PING_PONG, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT, BOTH_CUT = ran
 
 
 @predicate
-def batch_for_every_core(B: Integer) -> Comparison:
+def batch_for_every_core(batches: Integer) -> Comparison:
     """condition 1: b_core = B/C is at least 1, as B against C"""
-    return B >= CHIP.C
+    return batches >= CHIP.C
 
 
 @predicate
-def last_wave_busy(B: Integer) -> Comparison:
-    """condition 2: of C cores, those idle in the last wave of {B} batches are no more than C − minCoreNum"""
-    return (CHIP.C - (B - 1) % CHIP.C - 1) <= CHIP.C - CHIP.min_active
+def last_wave_busy(batches: Integer) -> Comparison:
+    """condition 2: B mod C is 0 or at least minCoreNum (B = {batches}), as idle cores of the last wave against C − minCoreNum"""
+    return CHIP.C - (batches - 1) % CHIP.C - 1 <= CHIP.C - CHIP.min_active
 
 
 @predicate
-def one_each(B: Integer) -> Comparison:
+def one_each(batches: Integer) -> Comparison:
     """b_core is 1: B is C"""
-    return B.equals(CHIP.C)
+    return batches.equals(CHIP.C)
 
 
 @predicate
-def more_than_one_each(B: Integer) -> Comparison:
+def more_than_one_each(batches: Integer) -> Comparison:
     """b_core is more than 1: B is above C"""
-    return B > CHIP.C
+    return batches > CHIP.C
 
 
 @predicate
@@ -169,7 +169,7 @@ def _right_pieces() -> list[Condition]:
     return [piece_large_enough(Q.N, piece), run_long_enough(pick(Q.trans_b, piece, Q.N)), pieces_differ(step, Q.K, Q.box_k)]
 
 
-# -- the operator's gate ----------------------------------------------------------------------------------------------------------
+# -- the operator's gate ---------------------------------------------------------------------------------------------
 
 
 def _fractals(m: Integer) -> Integer:
@@ -183,9 +183,9 @@ def operator_batch() -> Integer:
 
 
 @predicate
-def more_batches_than_cores(B: Integer) -> Comparison:
-    """B = {B} is more than the cores"""
-    return B > CHIP.C
+def more_batches_than_cores(batches: Integer) -> Comparison:
+    """B = {batches} is more than the cores"""
+    return batches > CHIP.C
 
 
 @predicate
@@ -219,9 +219,9 @@ def batch_fits_bias() -> Comparison:
 
 
 @predicate
-def waves_balanced(B: Integer, load: Int) -> Comparison:
+def waves_balanced(batches: Integer, load: Int) -> Comparison:
     """B/C over ⌈⌈B/i⌉/C⌉·i is at least 0.8, i = {load} being the batches in half of L1, as 5·B against 4·C·⌈⌈B/i⌉/C⌉·i"""
-    return B * 5 >= ceil_div(ceil_div(B, literal(load)), CHIP.C) * load * CHIP.C * 4
+    return batches * 5 >= ceil_div(ceil_div(batches, literal(load)), CHIP.C) * load * CHIP.C * 4
 
 
 def _operator_gate(name: str, more: Iterable[Condition]) -> Rule:

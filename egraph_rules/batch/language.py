@@ -15,8 +15,8 @@ STAGES = ("batch_reduce", "batch_enter", "batch_extents", "batch_choose")
 RESULT = Sort_("BatchResult")
 SORTS = (RESULT,)
 
-#: What a problem is: as given; folded to one product; folded with row blocks that end at batch boundaries; B's batches laid side by
-#: side; A repeated for every batch. A reduced problem's number is the given one's plus its role.
+#: What a problem is: as given; folded to one product; folded with row blocks that end at batch boundaries; B's batches laid
+#: side by side; A repeated for every batch. A reduced problem's number is the given one's plus its role.
 GIVEN, FOLDED, ALIGNED, RELAID, BROADCAST = range(5)
 ROLES = ("given", "folded", "aligned", "relaid", "broadcast")
 #: Problem numbers from one given problem to the next.
@@ -28,8 +28,8 @@ NO_BIAS, SHARED_BIAS, BATCHED_BIAS = range(3)
 batch = table(
     "batch",
     "p role B M N K batch_a batch_b equal bytes bias trans_a trans_b box_m box_n box_k",
-    about="C[B, M, N] = A @ B: batches as stored; equal = 1 where no side is broadcast (or A is broadcast by addressing); element "
-    "bytes; how operands lie; the box each extent is rounded up to",
+    about="C[B, M, N] = A @ B: batches as stored; equal = 1 where no side is broadcast (or A is by addressing); element bytes; "
+    "how operands lie; the box each extent is rounded up to",
 )
 chip = table(
     "chip",

@@ -2,8 +2,8 @@
 
     [b, M, K] @ [b, K, N]  =  BlockTrace([bM, K] @ [K, bN])
 
-The cross terms between different batches are computed and dropped, (b − 1)/b of the cube's work: multiply cycles are given away for
-larger transfers, fuller fractals and fewer drains (specification 3, "MergeBatch").
+The cross terms between different batches are computed and dropped, (b − 1)/b of the cube's work: multiply cycles are given
+away for larger transfers, fuller fractals and fewer drains (specification 3, "MergeBatch").
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ TWO = literal(2)
 
 
 @predicate
-def two_groups_a_core(B: Integer, b0: Integer) -> Comparison:
-    """condition 1: b_core = B/C is at least 2·b0 (B = {B}, b0 = {b0}), as B against 2·b0·C"""
-    return B >= b0 * 2 * CHIP.C
+def two_groups_a_core(batches: Integer, b0: Integer) -> Comparison:
+    """condition 1: b_core = B/C is at least 2·b0 (B = {batches}, b0 = {b0}), as B against 2·b0·C"""
+    return batches >= b0 * 2 * CHIP.C
 
 
 @predicate
@@ -105,7 +105,7 @@ def panel_in_boxes(depth: Integer) -> Comparison:
     return (depth % Q.box_k).equals(0)
 
 
-# -- the operator's gate ----------------------------------------------------------------------------------------------------------
+# -- the operator's gate ---------------------------------------------------------------------------------------------
 
 
 def four_rows() -> Integer:
@@ -132,9 +132,9 @@ def not_fp32(bytes: Integer) -> Comparison:
 
 
 @predicate
-def four_batches_a_core(B: Integer) -> Comparison:
-    """B = {B} is at least 4 batches a core"""
-    return B >= CHIP.C * 4
+def four_batches_a_core(batches: Integer) -> Comparison:
+    """B = {batches} is at least 4 batches a core"""
+    return batches >= CHIP.C * 4
 
 
 @predicate

@@ -28,9 +28,9 @@ def depth_of_one(K: Integer) -> Comparison:
 
 
 @predicate
-def two_batches_a_vector_core(B: Integer, aiv: Integer) -> Comparison:
-    """B = {B} is at least two batches for each of {aiv} vector cores"""
-    return B >= aiv * 2
+def two_batches_a_vector_core(batches: Integer, aiv: Integer) -> Comparison:
+    """B = {batches} is at least two batches for each of {aiv} vector cores"""
+    return batches >= aiv * 2
 
 
 @predicate

@@ -57,15 +57,15 @@ def two_cores_a_batch(B: Integer) -> Comparison:
 
 
 @predicate
-def segment_long_enough(K: Integer, grid_k: Integer) -> Comparison:
-    """condition 2: K/grid_K = {K}/{grid_k} is at least 256, as K against 256·grid_K"""
-    return K >= grid_k * CHIP.min_segment
+def segment_long_enough(depth: Integer, grid_k: Integer) -> Comparison:
+    """condition 2: K/grid_K = {depth}/{grid_k} is at least 256, as K against 256·grid_K"""
+    return depth >= grid_k * CHIP.min_segment
 
 
 @predicate
-def reduction_pays(K: Integer, grid_k: Integer) -> Comparison:
-    """condition 2: K = {K} is at least grid_K²·θ, grid_K = {grid_k}"""
-    return K >= grid_k * grid_k * CHIP.theta
+def reduction_pays(depth: Integer, grid_k: Integer) -> Comparison:
+    """condition 2: K = {depth} is at least grid_K²·θ, grid_K = {grid_k}"""
+    return depth >= grid_k * grid_k * CHIP.theta
 
 
 @predicate
@@ -98,7 +98,7 @@ def pieces_hold_a_fractal(pieces: Integer, extent: Integer) -> Comparison:
     return pieces <= ceil_div(extent, 16)
 
 
-# -- the operator's gate -----------------------------------------------------------------------------------------------------------
+# -- the operator's gate ---------------------------------------------------------------------------------------------
 
 
 def grain() -> Integer:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from egraph_rules.batch.asw_basic import in_boxes, no_larger_than
 from egraph_rules.batch.conditions import (
     a_bytes,
     bias_fits,
@@ -44,7 +45,6 @@ from egraph_rules.batch.language import (
     the_chip,
     tile,
 )
-from egraph_rules.batch.asw_basic import in_boxes, no_larger_than
 from egraph_rules.expr import Comparison, Integer, align_up, predicate
 from egraph_rules.rule import Action, Rule, family, rule, union, variables
 
@@ -109,7 +109,7 @@ def _reduced(role: int, **changed: Integer | int) -> tuple[Action, ...]:
 @family("to_matmul")
 def TO_MATMUL() -> Iterator[Rule]:
     """[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N]: a side without a batch makes a plain matmul."""
-    folded = dict(B=1, M=Q.B * Q.M, batch_a=1, batch_b=1, equal=1)
+    folded: dict[str, Integer | int] = {"B": 1, "M": Q.B * Q.M, "batch_a": 1, "batch_b": 1, "equal": 1}
     may_fold = [has_depth(Q.K), right_without_batch(Q.batch_b), rows_follow_batches(Q.trans_a, Q.B)]
     operator = [right_without_batch(Q.batch_b), left_with_batch(Q.batch_a), left_not_transposed(Q.trans_a)]
     for name, gate in (("analysis", may_fold), ("operator", operator)):

@@ -178,7 +178,7 @@ class _Blocks:
         return t.store(b, acc, u, row, column, state)
 
 
-# -- StreamK --------------------------------------------------------------------------------------------------------------------------
+# -- StreamK ---------------------------------------------------------------------------------------------------------
 
 
 def stream_core(t: Tensors, chip: Chip, s: Schedule, atomic: bool) -> Core:
@@ -209,9 +209,7 @@ def stream_core(t: Tensors, chip: Chip, s: Schedule, atomic: bool) -> Core:
         (done,) = b.loop(RANGE, "item", (core, items, chip.cores), [state], body)
         return done
 
-    def segment(
-        b: Builder, u: Index, row: Index, column: Index, start: Index, stop: Index, part: Index, state: Var
-    ) -> Var:
+    def segment(b: Builder, u: Index, row: Index, column: Index, start: Index, stop: Index, part: Index, state: Var) -> Var:
         held_rows, held_columns = b.clipped("rows", row, m, p.M), b.clipped("columns", column, n, p.N)
 
         def load(x: Builder, ks: Index, held: Index) -> tuple[Side, Side]:

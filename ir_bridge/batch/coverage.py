@@ -1,8 +1,8 @@
 """Does a multi-core program make every element of C, once, from exactly its own row, column and all of K?
 
-The program is run on *provenance* instead of numbers. A cell knows which element of A, B or the bias it came from; a product's cell
-knows its row of A, its column of B and a fingerprint of the K indices that were summed: every index has a fixed random 64-bit
-weight, so only 0 … K−1, each once, sum to the whole. Nothing of this is shared with the reference interpreter or the lift.
+The program is run on *provenance* instead of numbers. A cell knows which element of A, B or the bias it came from; a product's
+cell knows its row of A, its column of B and a fingerprint of the K indices that were summed: every index has a fixed random
+64-bit weight, so only 0 … K−1, each once, sum to the whole. Nothing of this is shared with the reference interpreter or the lift.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ir_bridge.ir.types import TensorType
 #: What a cell is: nobody wrote it, an element of A, B or the bias, zero, or a sum of products.
 NOTHING, OF_A, OF_B, OF_BIAS, ZERO, SUM = range(6)
 _WHAT = ("nothing", "an element of A", "an element of B", "an element of the bias", "zero", "a sum")
-#: ``id``: flat index in A, B or bias; of a sum its ``row`` of A and ``column`` of B (folded over batches), the fingerprint ``depth``
-#: of its K indices, and how often which ``bias`` element was added.
+#: ``id``: flat index in A, B or bias; of a sum its ``row`` of A and ``column`` of B (folded over batches), the fingerprint
+#: ``depth`` of its K indices, and how often which ``bias`` element was added.
 CELL = np.dtype(
     [
         ("kind", np.uint8),
@@ -137,7 +137,7 @@ class _Run:
         self.weight = rng.integers(1, 2**63, size=max(p.K, 1), dtype=np.uint64)
         self.whole = self.weight[: p.K].sum(dtype=np.uint64)
 
-    # -- tensors ---------------------------------------------------------------------------------------------------------------
+    # -- tensors -----------------------------------------------------------------------------------------------------
 
     def parameter(self, v: Var) -> _Tensor:
         assert isinstance(v.type, TensorType)
@@ -152,7 +152,7 @@ class _Run:
     def memory(self, shape: tuple[int, ...]) -> _Tensor:
         return _Tensor(np.zeros(shape, CELL), np.zeros(shape, np.int32), np.zeros(shape, np.int32))
 
-    # -- statements ----------------------------------------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------------------------
 
     def block(self, block: Block, env: dict[Var, Any]) -> list[Any]:
         for s in block:
@@ -207,7 +207,7 @@ class _Run:
             raise CoverageError(f"coverage does not know {e.op}")
         return operation(self, args, {k: self.value(v, env) for k, v in e.kwargs})
 
-    # -- products ----------------------------------------------------------------------------------------------------------------------
+    # -- products ----------------------------------------------------------------------------------------------------
 
     def left(self, cells: Cells) -> tuple[Any, Any]:
         """(row of A, K index) of cells of A; −1 where they are zero padding."""
@@ -242,7 +242,9 @@ class _Run:
         if ((rows != row[:, None]) & (rows >= 0)).any() or ((columns != column[None, :]) & (columns >= 0)).any():
             raise CoverageError("a row of a left operand, or a column of a right one, mixes several")
         depth_left, depth_right = left_k.max(axis=0, initial=-1), right_k.max(axis=1, initial=-1)
-        uneven = ((left_k != depth_left[None, :]) & (left_k >= 0)).any() or ((right_k != depth_right[:, None]) & (right_k >= 0)).any()
+        uneven = ((left_k != depth_left[None, :]) & (left_k >= 0)).any() or (
+            (right_k != depth_right[:, None]) & (right_k >= 0)
+        ).any()
         if uneven or ((depth_left != depth_right) & (depth_left >= 0) & (depth_right >= 0)).any():
             raise CoverageError("a product multiplies different indices of K")
         weights = np.where(left_k >= 0, self.weight[np.maximum(left_k, 0)], np.uint64(0)).astype(np.uint64)
@@ -285,7 +287,7 @@ def _with_bias(cells: Cells, bias: Cells) -> Cells:
     return out
 
 
-# -- operations ---------------------------------------------------------------------------------------------------------------------------
+# -- operations ------------------------------------------------------------------------------------------------------
 
 
 def _placed(cells: Cells, shape: tuple[int, ...]) -> _Tile:
@@ -421,11 +423,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "tile.full": _full,
     "tile.cast": lambda run, a, kw: a[0],
     "tile.add": lambda run, a, kw: _placed(_added(a[0].region, a[1].region), a[0].cells.shape),
-    "tile.col_expand": lambda run, a, kw: _placed(
-        np.broadcast_to(a[1].cells[:1, : a[0].valid[1]], a[0].valid), a[0].cells.shape
-    ),
-    "tile.col_expand_add": lambda run, a, kw: _placed(
-        _with_bias(a[0].region, a[1].cells[:1, : a[0].valid[1]]), a[0].cells.shape
-    ),
+    "tile.col_expand": lambda run, a, kw: _placed(np.broadcast_to(a[1].cells[:1, : a[0].valid[1]], a[0].valid), a[0].cells.shape),
+    "tile.col_expand_add": lambda run, a, kw: _placed(_with_bias(a[0].region, a[1].cells[:1, : a[0].valid[1]]), a[0].cells.shape),
     "tile.row_expand_mul": _row_expand_mul,
 }

@@ -22,12 +22,12 @@ def share(b: Builder, p: BatchProblem, chip: Chip, core: Index) -> tuple[Index, 
     """First and one past the last batch of a core's share, ⌈B/C⌉ batches each."""
     per = ceil_div(p.B, chip.cores)
     start = b.scalar("start", mul(core, per))
-    if p.B % per == 0 and p.B == per * chip.cores:
+    if per * chip.cores == p.B:
         return start, b.scalar("stop", add(start, per))
     return start, b.scalar("stop", smaller(add(start, per), p.B))
 
 
-# -- IterBatch ----------------------------------------------------------------------------------------------------------------------
+# -- IterBatch -------------------------------------------------------------------------------------------------------
 
 
 def iter_core(t: Tensors, chip: Chip, s: Schedule) -> Core:
@@ -68,7 +68,12 @@ One = Callable[[Builder, Index, Index, Var], Var]
 
 
 def grid(
-    b: Builder, p: BatchProblem, tile: Tile, rows: Index, state: Var, window: Callable[[Builder, Index, Index, Index, Index, Var], Var]
+    b: Builder,
+    p: BatchProblem,
+    tile: Tile,
+    rows: Index,
+    state: Var,
+    window: Callable[[Builder, Index, Index, Index, Index, Var], Var],
 ) -> Var:
     """A rows × N product in m × n windows; ``window(builder, row, held rows, column, held columns, state)``."""
     m, n, _ = tile
@@ -202,7 +207,7 @@ def _both_cut(t: Tensors, chip: Chip, s: Schedule, tile: Tile) -> One:
     return one
 
 
-# -- MergeBatch ----------------------------------------------------------------------------------------------------------------------
+# -- MergeBatch ------------------------------------------------------------------------------------------------------
 
 
 def merge_core(t: Tensors, chip: Chip, s: Schedule) -> Core:

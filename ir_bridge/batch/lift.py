@@ -6,6 +6,8 @@ The function takes the tensors as the caller has them: ``a`` [BatchA, M, K] ([Ba
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cost.batch import tiling
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
@@ -21,13 +23,26 @@ from ir_bridge.ir.nodes import Direction, Function, LoopKind, Param, Program, Re
 from ir_bridge.ir.types import TensorType
 
 
-def lift_batch(s: Schedule, chip: Chip) -> Program:
-    """The multi-core program of a schedule."""
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Which cores' work a program holds: ranges of cube cores and of vector cores."""
+
+    cube: tuple[int, int]
+    vector_range: tuple[int, int]
+
+    def vector(self, chip: Chip) -> special.VectorCores:
+        """The vector cores, with the chip they belong to."""
+        return special.VectorCores(chip, self.vector_range)
+
+
+def lift_batch(s: Schedule, chip: Chip, cores: Cores | None = None) -> Program:
+    """The multi-core program of a schedule; with ``cores`` the part of it that those cores run."""
     p = s.problem
+    on = cores or Cores((0, chip.cores), (0, chip.vector_cores))
     params = parameters(p)
     b = Builder()
     views = {v.name: folded(b, v) for v in params}
-    done = b.let("result", "tensor.fold", _phases(b, s, chip, views), [p.B, p.M, p.N])
+    done = b.let("result", "tensor.fold", _phases(b, s, chip, views, on), [p.B, p.M, p.N])
     body = (*b.out, Return((done,)))
     directions = [Direction.IN] * (len(params) - 1) + [Direction.OUT]
     function = Function(
@@ -65,7 +80,7 @@ def folded(b: Builder, v: Var) -> Var:
     return b.let(f"{v.name}_rows", "tensor.fold", v, [rows, last])
 
 
-def _phases(b: Builder, s: Schedule, chip: Chip, views: dict[str, Var]) -> Var:
+def _phases(b: Builder, s: Schedule, chip: Chip, views: dict[str, Var], on: Cores) -> Var:
     """All phases of a schedule on folded tensors; C's last state."""
     p = s.problem
     left, right = views["a"], views["b"]
@@ -75,25 +90,29 @@ def _phases(b: Builder, s: Schedule, chip: Chip, views: dict[str, Var]) -> Var:
     t = operands(p, left, right, views.get("bias"))
     state = views["c"]
     if p.K == 0 or s.kind == "Fill":
-        return special.fill(b, t, chip, state)
+        return special.fill(b, t, on.vector(chip), state)
     if s.kind == "Outer":
-        return special.outer(b, t, chip, state)
+        return special.outer(b, t, on.vector(chip), state)
     if s.kind == "Reduced":
         assert s.inner is not None
-        return _relaid(b, s, chip, t, state) if s.columns["role"] == RELAID else _phases(b, s.inner, chip, _refolded(b, s, views))
+        return (
+            _relaid(b, s, chip, t, state, on)
+            if s.columns["role"] == RELAID
+            else _phases(b, s.inner, chip, _refolded(b, s, views), on)
+        )
     if s.kind == "StreamK":
-        return _stream(b, s, chip, t, state)
+        return _stream(b, s, chip, t, state, on)
     core = {"MergeBatch": merge_core, "IterBatch": iter_core}.get(s.kind, blocks_core)
-    return on_cores(b, chip, core(t, chip, s), state)
+    return on_cores(b, on, core(t, chip, s), state)
 
 
-def on_cores(b: Builder, chip: Chip, core: Core, state: Var) -> Var:
+def on_cores(b: Builder, on: Cores, core: Core, state: Var) -> Var:
     """The SPMD loop over cube cores."""
 
     def body(inner: Builder, i: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
         return (core(inner, i, carried[0]),)
 
-    (done,) = b.loop(LoopKind.SPMD, "core", (0, chip.cores, 1), [state], body)
+    (done,) = b.loop(LoopKind.SPMD, "core", (*on.cube, 1), [state], body)
     return done
 
 
@@ -105,28 +124,28 @@ def _refolded(b: Builder, s: Schedule, views: dict[str, Var]) -> dict[str, Var]:
     return views
 
 
-def _stream(b: Builder, s: Schedule, chip: Chip, t: Tensors, state: Var) -> Var:
+def _stream(b: Builder, s: Schedule, chip: Chip, t: Tensors, state: Var, on: Cores) -> Var:
     """Segments on their cores, then the reduction; or C cleared, then segments added to it."""
     p, parts = s.problem, s.columns["grid_k"]
     if s.columns["atomic"]:
-        cleared = special.fill(b, t, chip, state)
-        return on_cores(b, chip, stream_core(t, chip, s, True), cleared)
+        cleared = special.fill(b, t, on.vector(chip), state)
+        return on_cores(b, on, stream_core(t, chip, s, True), cleared)
     workspace = b.let("workspace", "tensor.create", [parts * p.B * p.M, p.N], dtype=p.sums)
-    filled = on_cores(b, chip, stream_core(t, chip, s, False), workspace)
-    return special.reduce(b, t, chip, filled, parts, state)
+    filled = on_cores(b, on, stream_core(t, chip, s, False), workspace)
+    return special.reduce(b, t, on.vector(chip), filled, parts, state)
 
 
-def _relaid(b: Builder, s: Schedule, chip: Chip, t: Tensors, state: Var) -> Var:
+def _relaid(b: Builder, s: Schedule, chip: Chip, t: Tensors, state: Var, on: Cores) -> Var:
     """B laid out as [K, B·N] (it lies so already where it is stored transposed), one product of sums, C scattered."""
     p, inner = s.problem, s.inner
     assert inner is not None
     right = t.b.tensor
     if not p.transpose_b:
         fresh = b.let("b_laid_out", "tensor.create", [p.K, p.B * p.N], dtype=p.operand)
-        right = special.relay(b, p, right, chip, fresh)
+        right = special.relay(b, p, right, on.vector(chip), fresh)
     sums = b.let("sums", "tensor.create", [p.M, p.B * p.N], dtype=p.sums)
-    done = _phases(b, inner, chip, {"a": t.a.tensor, "b": right, "c": sums})
-    return special.scatter(b, t, chip, done, state)
+    done = _phases(b, inner, chip, {"a": t.a.tensor, "b": right, "c": sums}, on)
+    return special.scatter(b, t, on.vector(chip), done, state)
 
 
 def workspace_of(s: Schedule, chip: Chip) -> int:

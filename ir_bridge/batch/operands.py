@@ -1,7 +1,7 @@
 """The tensors of a batch matmul as matrices, and loads and stores of their windows.
 
-Batches of a contiguous tensor follow one another, so A [B, M, K] is the matrix [B·M, K] and a window of batch u begins at row u·M.
-What is stored transposed is loaded as it lies and seen transposed in Mat.
+Batches of a contiguous tensor follow one another, so A [B, M, K] is the matrix [B·M, K] and a window of batch u begins at row
+u·M. What is stored transposed is loaded as it lies and seen transposed in Mat.
 """
 
 from __future__ import annotations

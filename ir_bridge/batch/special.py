@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
@@ -17,6 +18,15 @@ VEC = Space.VEC
 #: Tiles of 4-byte elements that the longest body here keeps at once, with room to spare.
 _LIVE_BYTES = 24
 
+
+@dataclass(frozen=True, slots=True)
+class VectorCores:
+    """The vector cores whose work is written, of all that the chip has."""
+
+    chip: Chip
+    range: tuple[int, int]
+
+
 #: Writes one block: (builder, batch, row, held rows, column, held columns, block shape, state) to the new state.
 Block = Callable[[Builder, Index, Index, Index, Index, Index, tuple[int, int], Var], Var]
 
@@ -28,12 +38,10 @@ def vector_block(chip: Chip, rows: int, columns: int) -> tuple[int, int]:
     return min(rows, max(1, elements // n)), n
 
 
-def spread(
-    b: Builder, chip: Chip, batches: int, plane: tuple[int, int], state: Var, block: Block
-) -> Var:
+def spread(b: Builder, cores: VectorCores, batches: int, plane: tuple[int, int], state: Var, block: Block) -> Var:
     """Blocks of ``batches`` matrices of ``plane`` rows and columns, dealt to the vector cores in turn."""
     rows, columns = plane
-    r, n = vector_block(chip, rows, columns)
+    r, n = vector_block(cores.chip, rows, columns)
     down, across = ceil_div(rows, r), ceil_div(columns, n)
 
     def core(inner: Builder, i: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
@@ -44,10 +52,10 @@ def spread(
             held, wide = x.clipped("rows", row, r, rows), x.clipped("columns", column, n, columns)
             return (block(x, u, row, held, column, wide, (r, n), states[0]),)
 
-        bounds = (i, batches * down * across, chip.vector_cores)
+        bounds = (i, batches * down * across, cores.chip.vector_cores)
         return inner.loop(LoopKind.RANGE, "item", bounds, carried, item)
 
-    (done,) = b.loop(LoopKind.SPMD, "vector_core", (0, chip.vector_cores, 1), [state], core)
+    (done,) = b.loop(LoopKind.SPMD, "vector_core", (*cores.range, 1), [state], core)
     return done
 
 
@@ -84,7 +92,7 @@ def finished(b: Builder, t: Tensors, total: Var, bias: Var | None, state: Var) -
     return b.let("narrow", "tile.cast", total, target_type=state.type.dtype, mode="rint")
 
 
-def fill(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
+def fill(b: Builder, t: Tensors, cores: VectorCores, state: Var) -> Var:
     """K = 0: C = bias or 0."""
     p = t.problem
 
@@ -95,10 +103,10 @@ def fill(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
         value = finished(x, t, nothing, bias_of(x, t, u, column, shape[1], columns), s)
         return t.store(x, value, u, row, column, s)
 
-    return spread(b, chip, p.B, (p.M, p.N), state, block)
+    return spread(b, cores, p.B, (p.M, p.N), state, block)
 
 
-def outer(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
+def outer(b: Builder, t: Tensors, cores: VectorCores, state: Var) -> Var:
     """K = 1: C[u] = column of A[u] times row of B[u]; with K = 1 every layout of A is a column, every layout of B a row."""
     p = t.problem
 
@@ -115,10 +123,10 @@ def outer(b: Builder, t: Tensors, chip: Chip, state: Var) -> Var:
         value = finished(x, t, product, bias_of(x, t, u, column, shape[1], columns), s)
         return t.store(x, value, u, row, column, s)
 
-    return spread(b, chip, p.B, (p.M, p.N), state, block)
+    return spread(b, cores, p.B, (p.M, p.N), state, block)
 
 
-def reduce(b: Builder, t: Tensors, chip: Chip, workspace: Var, parts: int, state: Var) -> Var:
+def reduce(b: Builder, t: Tensors, cores: VectorCores, workspace: Var, parts: int, state: Var) -> Var:
     """C = Σ over segments of the workspace [parts · B · M, N], plus bias, always in the same order."""
     p = t.problem
 
@@ -136,10 +144,10 @@ def reduce(b: Builder, t: Tensors, chip: Chip, workspace: Var, parts: int, state
         value = finished(x, t, total, bias_of(x, t, u, column, shape[1], columns), s)
         return t.store(x, value, u, row, column, s)
 
-    return spread(b, chip, p.B, (p.M, p.N), state, block)
+    return spread(b, cores, p.B, (p.M, p.N), state, block)
 
 
-def scatter(b: Builder, t: Tensors, chip: Chip, sums: Var, state: Var) -> Var:
+def scatter(b: Builder, t: Tensors, cores: VectorCores, sums: Var, state: Var) -> Var:
     """C[u] = columns u·N … of the sums [M, B·N], plus bias."""
     p = t.problem
 
@@ -151,10 +159,10 @@ def scatter(b: Builder, t: Tensors, chip: Chip, sums: Var, state: Var) -> Var:
         value = finished(x, t, total, bias_of(x, t, u, column, shape[1], columns), s)
         return t.store(x, value, u, row, column, s)
 
-    return spread(b, chip, p.B, (p.M, p.N), state, block)
+    return spread(b, cores, p.B, (p.M, p.N), state, block)
 
 
-def relay(b: Builder, p: BatchProblem, source: Var, chip: Chip, target: Var) -> Var:
+def relay(b: Builder, p: BatchProblem, source: Var, cores: VectorCores, target: Var) -> Var:
     """B [B·K, N] laid out as [K, B·N]."""
 
     def block(
@@ -164,4 +172,4 @@ def relay(b: Builder, p: BatchProblem, source: Var, chip: Chip, target: Var) -> 
         part = x.let("b_part", "tile.load", source, at, list(shape), [rows, columns], target_memory=VEC)
         return x.let("relaid", "tile.store", part, [row, add(mul(u, p.N), column)], s)
 
-    return spread(b, chip, p.B, (p.K, p.N), target, block)
+    return spread(b, cores, p.B, (p.K, p.N), target, block)
