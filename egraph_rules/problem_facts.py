@@ -24,9 +24,18 @@ LARGEST_EXTENT = 1 << 24
 
 
 def state_problem(
-    facts: ProgramFacts, p: Problem, target: Target, *, operand_stationary: bool = False, double_buffer_c: bool = False
+    facts: ProgramFacts,
+    p: Problem,
+    target: Target,
+    *,
+    operand_stationary: bool = False,
+    double_buffer_c: bool = False,
+    bias_copies: int = 1,
 ) -> int:
-    """Add problem ``p`` and its limits to ``facts``; returns its index."""
+    """Add problem ``p`` and its limits to ``facts``; returns its index.
+
+    ``bias_copies``: how many copies of a bias window the pipelines around the product keep in the bias table.
+    """
     index = len(facts.problems)
     facts.problems.append(p)
     steps = (FRACTAL, p.align_n, p.align_k)
@@ -36,7 +45,7 @@ def state_problem(
         *(index, p.M, p.N, p.K, *largest),
         *(p.a.bytes, p.b.bytes, p.c.bytes, p.box_m, p.box_n, p.align_n, p.align_k, target.l0c_row_align(p.c)),
         *(target.l0a, target.l0b, target.l0c),
-        _UNLIMITED if p.bias is None else target.bias // p.c.bytes,
+        _UNLIMITED if p.bias is None else target.bias // p.c.bytes // bias_copies,
         int(p.bias == "mat"),
         int(p.bias == "bias"),
         *_load_rates(target),

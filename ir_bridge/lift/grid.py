@@ -87,13 +87,21 @@ def _unrolled(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: V
 
 def _nest_and_boundary(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
     M, N = p.rows_in(tile.m), p.cols_in(tile.n)
+    if tile.m >= p.M and tile.n >= p.N:  # one block: loops of one trip would only ask for more buffers
+        return _straight(e, p, Window(0, 0, p.M, p.N), 0, placer, state, into)
     boundary = list(_boundary(M, N, tile.m, tile.n))
     state = _nest(e, p, tile, (M // tile.m * tile.m, N // tile.n * tile.n), placer, state, None if boundary else into)
     for i, w in enumerate(boundary, 1):
-        mi, ni = as_expr(w.mi), as_expr(w.ni)
-        block = p.whole_k(e, f"{p.name}_t{i}", mi, w.rows, ni, w.cols)
-        state = placer.place(e, f"{placer.name}_t{i}", state, block, mi, ni, into if i == len(boundary) else None)
+        last = into if i == len(boundary) else None
+        state = _straight(e, p, w, i, placer, state, last)
     return state
+
+
+def _straight(e: Emitter, p: Product, w: Window, i: int, placer: Placer, state: Var, into: Var | None) -> Var:
+    """Block number ``i``, of full K, as straight lines."""
+    mi, ni = as_expr(w.mi), as_expr(w.ni)
+    block = p.whole_k(e, f"{p.name}_t{i}", mi, w.rows, ni, w.cols)
+    return placer.place(e, f"{placer.name}_t{i}", state, block, mi, ni, into)
 
 
 def _boundary(M: int, N: int, m: int, n: int) -> Iterator[Window]:
