@@ -171,8 +171,9 @@ class Frozen:
         function = self._functions.get(table.name)
         if function is None:
             return [], []
-        rows, read, klass = function.rows, self._egraph.value_to_i64, self._class
-        return [read(x) for row in rows for x in row.inputs], [klass(row.output) for row in rows]
+        rows, read, classes = function.rows, self._egraph.value_to_i64, self._classes
+        flat = [read(x) for row in rows for x in row.inputs]
+        return flat, [classes.setdefault(row.output, len(classes)) for row in rows]
 
     def _reader(self, kind: str) -> Any:
         return self._number if kind == "i64" else self._string if kind == "String" else self._class

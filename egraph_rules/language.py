@@ -58,6 +58,7 @@ axis_n = table(
     about="n < N may be a tile's columns; the deepest panel of B with n columns in L0B; the columns it takes in L0C",
 )
 axis_k = table("axis_k", "p k", about="k may be the depth of a panel")
+streamed_depth = table("streamed_depth", "p deepest", about="the deepest panels that stream beside some window")
 panel = table("panel", "p deepest k", about="a panel k deep fits where one of the deepest does")
 window = table(
     "window",

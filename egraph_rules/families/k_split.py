@@ -26,6 +26,7 @@ from egraph_rules.language import (
     extent,
     panel,
     product,
+    streamed_depth,
     the_problem,
     window,
 )
@@ -64,10 +65,17 @@ def K_SPLIT() -> Iterator[Rule]:
         then=[axis_k(P.p, k)],
     )
     yield rule(
+        "deepest_panel",
+        "beside a window, panels stream as deep as two of each fit",
+        stage="windows",
+        reads=[window(p=P.p, streams=deepest)],
+        then=[streamed_depth(P.p, deepest)],
+    )
+    yield rule(
         "shallower_panel",
         "a panel k deep fits wherever a deeper one does",
         stage="windows",
-        reads=[axis_k(P.p, deepest), axis_k(P.p, k)],
+        reads=[streamed_depth(P.p, deepest), axis_k(P.p, k)],
         when=[within(k, deepest)],
         then=[panel(P.p, deepest, k)],
     )
