@@ -37,6 +37,7 @@ from ir_bridge.ir.nodes import (
     walk,
 )
 from ir_bridge.ir.ops import OpError, lookup, make, result_types, type_of
+from ir_bridge.ir.ops_tensor import valid_of
 from ir_bridge.ir.types import Dim, Space, TensorType, TileType
 
 #: Spaces a Vec consumer reads from as conversion leaves it; a product crosses over when spaces are inferred.
@@ -168,16 +169,18 @@ class BodyConverter:
             raise self.refusal(f"{e.name} has no tensor type", "annotate it with pl.Tensor[[...], pl.DTYPE]")
         if share and e in self.shared:
             return self._at_entry(e, space)
-        return self.load(e, [0] * len(e.type.shape), e.type.shape, e.type.shape, space, box, f"{e.name}_{space.value.lower()}")
+        shape = e.type.shape
+        return self.load(e, [0] * len(shape), shape, valid_of(e.type), space, box, f"{e.name}_{space.value.lower()}")
 
     def _at_entry(self, e: Var, space: Space) -> Var:
         found = self.entry.get((e, space))
         if found is None:
-            shape = e.type.shape  # type: ignore[union-attr]
+            assert isinstance(e.type, TensorType)
+            shape = e.type.shape
             box = self.demands.box(e, space)
             name = f"{e.name}_tile" if space is Space.VEC else f"{e.name}_{space.value.lower()}"
             outer, self.out = self.out, []
-            self.load(e, [0] * len(shape), shape, shape, space, box, name)
+            self.load(e, [0] * len(shape), shape, valid_of(e.type), space, box, name)
             found = self.out[0]  # type: ignore[assignment]
             assert isinstance(found, Assign)
             self.entry[e, space] = found

@@ -13,8 +13,11 @@ from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Binary, Call, Const, DictExpr, Expr, Index, ListExpr, Symbol, Unary, Var
 from ir_bridge.ir.ops import OpError, canonical, lookup
 from ir_bridge.ir.ops_registry import dtype_of, space_of
+from ir_bridge.ir.ops_tensor import valid_of
 from ir_bridge.ir.semantics import Meaning, meaning_of
+from ir_bridge.ir.semantics_tensor_math import narrowed
 from ir_bridge.ir.semantics_values import SemanticsError, numpy_dtype
+from ir_bridge.ir.types import TensorType
 
 Env = dict[Var, Any]
 Getter = Callable[[Env], Any]
@@ -152,11 +155,24 @@ def compile_call(e: Call, machine: Machine) -> Getter:
     if compute is None:
         return _unsupported(e.op)
     getters = [compile_expr(a, machine) for a in args]
+    if e.op.startswith("tensor."):
+        getters = [_narrowed(e.op, i, a, g) for i, (a, g) in enumerate(zip(args, getters, strict=True))]
     keywords = [(k, compile_expr(v, machine)) for k, v in kwargs]
     if all(isinstance(v, (Const, Symbol)) for _, v in kwargs):
         fixed = {k: g({}) for k, g in keywords}
         return lambda env: compute([g(env) for g in getters], fixed)
     return lambda env: compute([g(env) for g in getters], {k: g(env) for k, g in keywords})
+
+
+def _narrowed(op: str, index: int, e: Expr, get: Getter) -> Getter:
+    """An operand of a tensor operation; a tensor whose type says that only a part of it holds data is taken so."""
+    d = lookup(op)
+    if not isinstance(e, Var) or not isinstance(e.type, TensorType) or e.type.view is None or d is None or d.kind == "scalar":
+        return get
+    valid = valid_of(e.type)
+    if valid == e.type.shape or index in d.effects.reads or index in d.effects.writes:
+        return get
+    return lambda env: narrowed(get(env), valid)  # type: ignore[arg-type]
 
 
 def compile_sibling(

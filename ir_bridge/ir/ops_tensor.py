@@ -7,6 +7,8 @@ was computed has no address yet: conversion decides whether it lives on chip or 
 
 from __future__ import annotations
 
+import re
+
 from cost.dtypes import INDEX
 from ir_bridge.ir.nodes import Expr, Symbol
 from ir_bridge.ir.ops_registry import (
@@ -39,6 +41,18 @@ def tensor_operand(op: str, name: str, e: Expr) -> TensorType:
 def computed(t: TensorType) -> TensorType:
     """The type of a result like ``t`` that is computed: without a view of memory, and on no other device."""
     return t if t.view is None and not t.distributed else TensorType(t.shape, t.dtype)
+
+
+_VALID = re.compile(r"\bvalid_shape=\[([\d, ]+)\]")
+
+
+def valid_of(t: TensorType) -> tuple[Dim, ...]:
+    """The part of a tensor in memory that holds data: what its view says in numbers, else all of it."""
+    found = _VALID.search(t.view) if t.view is not None else None
+    if found is None:
+        return t.shape
+    valid = tuple([int(n) for n in found[1].split(",")])
+    return valid if len(valid) == len(t.shape) else t.shape
 
 
 def elements(shape: tuple[Dim, ...]) -> int | None:

@@ -133,18 +133,22 @@ def set_validshape_type(src: TileType, valid: tuple[Dim, ...]) -> TileType:
 _SWAPPED = {"row_major": "col_major", "col_major": "row_major", "none_box": "none_box"}
 
 
+def _transposed(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
 def transpose_view_type(src: TileType) -> TileType:
-    """The same bytes read as the transposed tile: shape, valid region and both layouts swap."""
+    """The same bytes read as the transposed tile (each page of it): the last two axes and both layouts swap."""
     blayout, slayout, _ = src.layout
     implied = implied_layout(src.space)
     b, s = _SWAPPED[blayout], _SWAPPED[slayout]
     valid = src.view.valid_shape
     return TileType(
-        src.shape[::-1],
+        _transposed(src.shape),
         src.dtype,
         src.space,
         View(
-            None if valid is None else valid[::-1],
+            None if valid is None else _transposed(valid),
             blayout=None if b == implied[0] else b,
             slayout=None if s == implied[1] else s,
             fractal=src.view.fractal,
@@ -318,7 +322,10 @@ def _set_validshape(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
 
 
 def _transpose_view(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
-    return (transpose_view_type(_matrix("tile.transpose_view", "the source", args[0])),)
+    src = tile_of("tile.transpose_view", "the source", operand_type(args[0]))
+    if len(src.shape) < 2:
+        raise OpError(f"tile.transpose_view: the source must have two dimensions, not {show(src.shape)}")
+    return (transpose_view_type(src),)
 
 
 def _slice(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 
 from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import INDEX_SCALAR, Binary, Const, Expr, ListExpr, Program, Symbol, Var
@@ -12,6 +13,7 @@ from ir_bridge.ir.parse_context import Module
 from ir_bridge.ir.parse_errors import ParseError, Source
 from ir_bridge.ir.parse_exprs import ExprReader
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
+from ir_bridge.ir.parse_jit import gathered
 from ir_bridge.ir.parse_rebinds import WholeTextNeeded
 from ir_bridge.ir.parse_text import ModuleText, TooMuch, complete_function, in_pieces, whole
 from ir_bridge.ir.parse_types import dotted
@@ -29,7 +31,9 @@ def read_module(source: Source) -> Program:
     except (SyntaxError, TooMuch, ParseError, WholeTextNeeded):
         pass  # whatever is wrong is told by reading the text as one
     source.base = 0
-    return _read(whole(source.text), source)
+    text = whole(source.text)
+    kernels = gathered(text.tree)
+    return _read(text if kernels is None else replace(text, tree=kernels), source)
 
 
 def _read(text: ModuleText, source: Source) -> Program:

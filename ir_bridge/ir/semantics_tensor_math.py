@@ -33,6 +33,11 @@ def as_tile(value: Any) -> Tile:
     return Tile(array.copy(), array.shape, dtype_of_array(array))
 
 
+def narrowed(value: Any, valid: tuple[int, ...]) -> Any:
+    """A tensor in memory of which only a part holds data, as an operand."""
+    return Tile(value.copy(), valid, dtype_of_array(value)) if isinstance(value, np.ndarray) else value
+
+
 def as_array(value: Any) -> Any:
     """A tensor value as memory: what was computed is written into memory that nobody wrote."""
     if not isinstance(value, Tile):
@@ -292,7 +297,7 @@ def gather(args: Args, kw: Kw) -> Tile:
     """By flat index; with ``dim``, ``out[i, j] = src[index[i, j], j]`` (dim 0) or ``src[i, index[i, j]]`` (dim 1)."""
     src, index = as_tile(args[0]), as_tile(args[1])
     if kw.get("dim") is None:
-        return gather_flat((src, index), kw)
+        return tile_from(_flat("tensor.gather", src.data, index.region), src.dtype, index.data.shape)
     axis = kw["dim"] % src.data.ndim
     at = index.region.astype(np.int64)
     if at.size and (at.min() < 0 or at.max() >= src.data.shape[axis]):

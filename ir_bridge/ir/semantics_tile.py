@@ -180,7 +180,7 @@ def set_validshape(args: Args, kw: Kw) -> Tile:
 @meaning("tile.transpose_view")
 def transpose_view(args: Args, kw: Kw) -> Tile:
     tile = args[0]
-    return Tile(tile.data.T, tile.valid[::-1], tile.dtype)
+    return Tile(tile.data.swapaxes(-1, -2), (*tile.valid[:-2], tile.valid[-1], tile.valid[-2]), tile.dtype)
 
 
 @meaning("tile.slice")
