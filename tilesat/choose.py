@@ -149,6 +149,8 @@ def why_rejected(problem: Problem) -> str:
     p = problem
     if not p.allow_padding and p.K % 16:
         return f"K = {p.K} is not a multiple of 16, and no panel narrower than a fractal is legal; pad K to a multiple of 16"
+    if p.bias is not None and not p.allow_padding and p.N % p.align_n:
+        return f"N = {p.N} is not a multiple of {p.align_n}, the box of a biased product's columns; pad N"
     small = [f"{name} = {x}" for name, x in (("M", p.M), ("N", p.N), ("K", p.K)) if x < 16]
     if small and not p.allow_padding:
         return f"{', '.join(small)}: below the smallest tile, 16; pad to 16"

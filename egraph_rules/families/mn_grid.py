@@ -44,6 +44,12 @@ def bias_can_be_cut(held: Integer) -> Comparison:
     return held.equals(0)
 
 
+@predicate
+def boundary_is_boxed(columns: Integer, step: Integer, rebuilt: Integer) -> Comparison:
+    """beside a bias, {columns} columns are whole boxes of {step}, so that the last window is one too"""
+    return (columns % step * rebuilt).equals(0)
+
+
 def fitting_window(columns: Int, scope: int, a: Integer, b: Integer) -> Term:
     """A window of m rows, with the deepest panels that fit beside it."""
     return window(P.p, m, columns, scope, a, b, deepest_streamed(a, b))
@@ -73,6 +79,7 @@ def MN_GRID() -> Iterator[Rule]:
         when=[
             smaller(n, P.max_n),
             box_aligned(n, P.align_n),
+            boundary_is_boxed(P.max_n, P.align_n, P.bias_rebuilt),
             bias_can_be_cut(P.bias_held),
             fits_l0b(least_depth(), ONE, deepest_b(n)),
             fits_l0c(line_c(LEAST), columns_c(n), ONE),
