@@ -1,9 +1,10 @@
 """Random tensor programs as PyPTO text, as kernel authors write them: material for the tests of conversion.
 
-A program is one InCore kernel on tensors and, at times, a wrapper and an orchestration that calls it. The kernel is a sequence of
-pieces, each of which adds values to a pool and draws its operands from it: arithmetic with and without broadcast, reductions,
-casts, products (transposed, accumulated, in loops), windows, views, gathers and scatters, comparison and selection, staging in local
-memory, loops and branches that carry tensors, element reads and writes. Values stay small whole numbers where products see them.
+A program is one InCore kernel on tensors and, at times, a wrapper and an orchestration that calls it. The kernel is a sequence
+of pieces, each of which adds values to a pool and draws its operands from it: arithmetic with and without broadcast, reductions,
+casts, products (transposed, accumulated, in loops), windows, views, gathers and scatters, comparison and selection, staging in
+local memory, loops and branches that carry tensors, element reads and writes. Values stay small whole numbers where products
+see them.
 """
 
 from __future__ import annotations
@@ -288,10 +289,13 @@ def staged(k: TensorKernel) -> None:
         k.add(Value(z, a.rows * 2, a.cols))
         return
     z, i = k.fresh("z"), k.fresh("i")
-    source = k.tensor(4, 16)
+    source = k.value(whole=True) if k.pick.integer(0, 1) else k.tensor(4, 16)
     k.line(f"{z} = pl.full([4, 16], dtype=pl.FP32, value=-1.0)")
     k.line(f"for {i} in pl.range(4):")
     k.line(f"    pl.write({z}, [{i}, {i}], pl.read({source.name}, [0, {i}]) + 1.0)")
+    if k.pick.integer(0, 1):
+        k.add(k.let(2, 16, f"{z}[1:3, :]"))
+        k.line(f"pl.write({z}, [2, 3], 5.0)")
     k.add(Value(z, 4, 16))
 
 

@@ -5,10 +5,13 @@ Where the document gives both sides, programs are compared by data flow; else th
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tensor_texts import HEAD, assert_same, converted, kernel, lines, program, tensor
+from generate_tensors import inputs_for
+from tensor_texts import HEAD, assert_same, converted, equal_results, kernel, lines, program, tensor
 
 from ir_bridge.convert import convert
+from ir_bridge.ir.interpreter import execute
 from ir_bridge.ir.parser import parse
 
 BF, FP = "BF16", "FP32"
@@ -90,6 +93,35 @@ def test_reads_before_a_write_load_and_the_write_stays_in_memory() -> None:
         )
     )
     assert_same(text, str(parse(expected)))
+
+
+JIT = """import pypto.language as pl
+
+@pl.jit.incore
+def kernel(
+    x: pl.InOut[pl.Tensor[[16, 32], pl.FP32]],
+    out: pl.Out[pl.Tensor[[16, 1], pl.FP32]],
+):
+    r = pl.row_max(x)
+    out[0:16, 0:1] = r
+    pl.tensor.write(x, [0, 0], pl.const(1.0, pl.FP32))
+    return out
+
+@pl.jit
+def main(x: pl.InOut[pl.Tensor[[16, 32], pl.FP32]], out: pl.Out[pl.Tensor[[16, 1], pl.FP32]]):
+    out = kernel(x, out)
+    return out
+"""
+
+
+def test_the_document_s_own_spelling_of_that_kernel() -> None:
+    """``@pl.jit.incore``, without a program class, as the document writes it."""
+    x = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
+    program_ = parse(JIT)
+    assert [f.kind for f in program_.functions] == ["InCore", "Opaque"]
+    found = execute(convert(program_), x=x)
+    assert np.array_equal(found["out"], x.max(1, keepdims=True))
+    assert found["x"][0, 0] == 1
 
 
 def test_a_read_after_a_write_loads_again() -> None:
@@ -387,6 +419,15 @@ def test_a_product_derives_its_valid_rectangle() -> None:
     assert "pl.Tile[[32, 32], pl.FP32, pl.Mem.Acc, pl.TileView(valid_shape=[17, 24]" in text
 
 
+def test_a_parameter_s_own_valid_region_narrows_its_loads() -> None:
+    parameters = "x: pl.Tensor[[32, 64], pl.BF16, pl.TensorView(valid_shape=[17, 64])], w: " + tensor("64, 32", BF)
+    text = body(parameters, "return pl.matmul(x, w, out_dtype=pl.FP32), pl.cast(x, pl.FP32)")
+    assert len(lines(text, "[32, 64], [17, 64]")) == 2
+    source = parse(program(kernel(parameters, "return pl.matmul(x, w, out_dtype=pl.FP32), pl.cast(x, pl.FP32)")))
+    inputs = inputs_for(source, 2)
+    assert equal_results(execute(source, **inputs), execute(convert(source), **inputs))
+
+
 # -- "Transpose" -------------------------------------------------------------------------------------------------------
 
 
@@ -399,6 +440,16 @@ def test_transposed_operands_are_views_of_natural_loads() -> None:
     text = body(f"a: {tensor('64, 16', BF)}, b: {tensor('32, 64', BF)}",
                 "return pl.matmul(a, b, a_trans=True, b_trans=True, out_dtype=pl.FP32)")  # fmt: skip
     assert lines(text, "transpose_view") == ["pl.tile.transpose_view(a_mat)", "pl.tile.transpose_view(b_mat)"]
+
+
+@pytest.mark.parametrize("b", ["2, 48, 32", "48, 32"])
+def test_pages_of_batched_operands_are_transposed(b: str) -> None:
+    source = parse(program(kernel(f"a: {tensor('2, 16, 32')}, b: {tensor(b)}", "return pl.matmul(a, b, b_trans=True)")))
+    inputs = inputs_for(source, 4)
+    tiles = convert(source)
+    assert "pl.tile.batch_matmul" in str(tiles)
+    expected = inputs["a"] @ np.swapaxes(inputs["b"], -1, -2)
+    assert np.array_equal(execute(tiles, **inputs)["return"], expected)
 
 
 def test_a_whole_window_may_be_transposed() -> None:

@@ -88,6 +88,11 @@ CASES = {
         "z = pl.create_tensor([16, 64], dtype=pl.FP32)\npl.comm.push(z)\ny = pl.exp(x)\nreturn y",
         ["z must be global memory", "is not returned", "pl.Out or pl.InOut parameter"],
     ),
+    "a write into a product": (
+        f"a: {tensor('16, 32', BF)}, b: {tensor('32, 16', BF)}",
+        "c = pl.matmul(a, b, out_dtype=pl.FP32)\npl.write(c, [0, 0], 1.0)\nreturn c",
+        ["pl.write into c, a product in L0C", "pl.add(c, 0.0)"],
+    ),
     "an atomic assemble on chip": (
         f"x: {tensor('16, 64')}",
         "z = pl.full([16, 64], dtype=pl.FP32, value=0.0)\n"

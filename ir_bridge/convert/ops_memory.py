@@ -10,7 +10,7 @@ from ir_bridge.convert.registry import Site, conversion
 from ir_bridge.ir.nodes import Call, Const, Expr, Var
 from ir_bridge.ir.ops import make, type_of
 from ir_bridge.ir.ops_registry import dims, dtype_of
-from ir_bridge.ir.types import Space, TensorType, TileType
+from ir_bridge.ir.types import Dim, Space, TensorType, TileType
 
 # -- allocation --------------------------------------------------------------------------------------------------------
 
@@ -50,16 +50,22 @@ def _full(b: BodyConverter, s: Site) -> Expr:
 
 @conversion("tensor.read", memory=(0,), stays=True)
 def _read(b: BodyConverter, s: Site) -> Expr:
-    where = b.scalar(s.args[1])
-    if isinstance(type_of(s.args[0]), TileType):
-        return make("tile.read", s.args[0], where)
+    where, subject = b.scalar(s.args[1]), s.args[0]
+    if isinstance(subject, Var) and isinstance(subject.type, TileType):
+        if subject.type.space is Space.ACC:  # the scalar unit reads the vector buffer
+            subject = b.to_vec(subject, dims_of(s.call.args[0]))
+        return make("tile.read", subject, where)
     return _kept(s, s.args[0], where)
 
 
 @conversion("tensor.write", memory=(0,), stays=True)
 def _write(b: BodyConverter, s: Site) -> None:
     target, where, value = s.args[0], b.scalar(s.args[1]), b.scalar(s.args[2])
-    if isinstance(type_of(target), TileType):
+    t = type_of(target)
+    if isinstance(t, TileType):
+        if t.space is Space.ACC:
+            name = getattr(s.call.args[0], "name", "the value")
+            raise b.refusal(f"pl.write into {name}, a product in L0C", f"write into a copy: pl.add({name}, 0.0)")
         b.effect("tile.write", target, where, value)
     else:
         b.effect("tensor.write", target, where, value)
@@ -79,6 +85,13 @@ def _dim(b: BodyConverter, s: Site) -> Expr:
         raise b.refusal("pl.tensor.dim of an axis that is no number", "write the axis as a number")
     extent = shape[axis]
     return Const(extent) if isinstance(extent, int) else extent
+
+
+def dims_of(e: Expr) -> tuple[Dim, ...]:
+    """The logical shape of a tensor value."""
+    t = type_of(e)
+    assert isinstance(t, (TensorType, TileType))
+    return t.shape
 
 
 def _kept(s: Site, *args: Expr) -> Expr:

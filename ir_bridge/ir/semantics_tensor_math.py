@@ -182,11 +182,13 @@ def full(args: Args, kw: Kw) -> Tile:
 
 @meaning("tensor.slice")
 def slice_tensor(args: Args, kw: Kw) -> Tile:
-    """A copy of a window; without ``valid_shape`` its valid corner is what lies in the source's."""
+    """A window: a copy of what global memory holds now, but a view of a computed value, as on chip.
+
+    Without ``valid_shape`` its valid corner is what lies in the source's.
+    """
     src = args[0]
     if isinstance(src, Tile):
-        found = slice_tile(args, kw)
-        return Tile(found.data.copy(), found.valid, found.dtype)
+        return slice_tile(args, kw)
     valid = args[3] if len(args) > 3 else args[1]
     values = src[window("tensor.slice", src.shape, args[2], tuple(valid))]
     return tile_from(values.copy(), dtype_of_array(src), tuple(args[1]))
