@@ -1,14 +1,11 @@
 """Conversion time against program length: 1,000 statements must convert in under a second, and time must grow linearly.
 
-    python benchmarks/bench_convert.py
-
-prints one line a size: statements, seconds (best of three), microseconds a statement. The bound is held by
-``tests/test_convert_speed.py``.
+The bound is held by ``tests/test_convert_speed.py``.
 """
 
 from __future__ import annotations
 
-import time
+from harness import Result, best_of
 
 
 def program_text(statements: int) -> str:
@@ -45,25 +42,14 @@ def program_text(statements: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_of(text: str, times: int = 3) -> float:
-    """Seconds that converting the parsed program takes, the best of a few."""
+def measure() -> list[Result]:
+    """A thousand statements in a second, and time that grows as the program does."""
     from ir_bridge.convert import convert
     from ir_bridge.ir.parser import parse
 
-    program = parse(text)
-    best = float("inf")
-    for _ in range(times):
-        start = time.perf_counter()
-        convert(program)
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def main() -> None:
-    for statements in (250, 500, 1000, 2000, 4000):
-        seconds = best_of(program_text(statements))
-        print(f"{statements:>6} statements  {seconds:7.4f} s  {seconds / statements * 1e6:6.1f} µs a statement")
-
-
-if __name__ == "__main__":
-    main()
+    short, long = (parse(program_text(n)) for n in (1000, 4000))
+    a_thousand, four_thousand = best_of(3, lambda: convert(short), lambda: convert(long))
+    return [
+        Result("convert, 1,000 statements", a_thousand, 1.0, "s"),
+        Result("convert, 4,000 statements against 1,000", four_thousand / a_thousand, 6.0, "×", "linear is 4"),
+    ]
