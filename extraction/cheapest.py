@@ -259,7 +259,7 @@ class _Cheapest:
         if node is None or node.op not in _FORMS or node.schedule is None:
             return
         row = self.costs.row(node)
-        if row is None or self.solver.cost(root) >= DEAR:
+        if row is None:  # a dear operand is no reason to leave its reader as it stands
             return
         form = _FORMS[node.op]
         if form is Form.K_LOOP and self.priced[node.schedule[0]].is_whole_problem(row):

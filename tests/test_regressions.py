@@ -90,3 +90,32 @@ def test_a_grid_of_one_block_needs_no_loops() -> None:
     program = kernel([*params, tensor("out", 16, 128, "FP32", True)], "pl.Tensor[[16, 128], pl.FP32]", body)
     result = tiled(program, rules="all")
     assert "for c_" not in str(result.program)
+
+
+# -- operands that products make -------------------------------------------------------------------------------------------
+
+
+def test_a_cast_of_a_product_that_is_stored_too_is_an_operand_like_any_other() -> None:
+    """The product has two uses, so no rule places its cast: it lies in Vec, where its author has it."""
+    body = load("am", "a", 352, 64) + load("bm", "b", 64, 64) + load("em", "e", 64, 16)
+    body += "c = pl.tile.matmul(am, bm)\nfirst = pl.tile.store(c, [0, 0], raw)\n"
+    body += "low = pl.tile.cast(c, target_type=pl.FP16, mode='rint')\nd = pl.tile.matmul(low, em)\n"
+    body += "done = pl.tile.store(d, [0, 0], out)\nreturn first, done"
+    outs = [tensor("raw", 352, 64, "FP32", True), tensor("out", 352, 16, "FP32", True)]
+    params = [tensor("a", 352, 64), tensor("b", 64, 64), tensor("e", 64, 16, "FP16"), *outs]
+    program = kernel(params, "tuple[pl.Tensor[[352, 64], pl.FP32], pl.Tensor[[352, 16], pl.FP32]]", body)
+    result = tiled(program, "ascend950", planner="pypto")
+    assert decided(result, "d").form == "k_loop"
+    assert "d_left" in str(result.program)
+
+
+def test_a_producer_that_must_stay_does_not_keep_its_reader_from_being_tiled() -> None:
+    """The producer's right operand was placed by hand, so its statement stays; the reader of its folded cast is tiled."""
+    body = load("am", "a", 64, 112) + load("bm", "b", 112, 64) + load("em", "e", 64, 16)
+    body += "br = pl.tile.extract(bm, 0, 0, [112, 64], target_memory=pl.Mem.Right)\n"
+    body += "c = pl.tile.matmul(am, br)\nlow = pl.tile.cast(c, target_type=pl.BF16, mode='rint')\n"
+    body += "d = pl.tile.matmul(low, em)\ndone = pl.tile.store(d, [0, 0], out)\nreturn done"
+    params = [tensor("a", 64, 112, "FP16"), tensor("b", 112, 64, "FP16"), tensor("e", 64, 16)]
+    program = kernel([*params, tensor("out", 64, 16, "FP32", True)], "pl.Tensor[[64, 16], pl.FP32]", body)
+    result = tiled(program, "ascend950", rules="all,-stationarity")
+    assert (decided(result, "c").form, decided(result, "d").form) == ("as_it_stands", "k_loop")

@@ -170,7 +170,7 @@ class _Lowering:
         return found
 
     def operand(self, v: Var, facts: Facts) -> int:
-        """State where a matrix operand lies, once. What a product or its cast makes is placed by rules, not here."""
+        """State where a matrix operand lies, once. What a product or its one cast makes is placed by rules, not here."""
         n = self.number(v)
         if n in self.stated:
             return n
@@ -186,7 +186,8 @@ class _Lowering:
                 key = self.loads.setdefault(call.args, n)
                 self.out.state(L.load, n, key, space.value)
                 return n
-            if call.op == "tile.cast" and call.args[0] in self.products:
+            source = call.args[0] if call.op == "tile.cast" else None
+            if isinstance(source, Var) and source in self.products and facts.only_use(source) is not None:
                 return n
         self.out.state(L.given, n, space.value)
         return n
