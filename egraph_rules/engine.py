@@ -146,11 +146,6 @@ class Frozen:
         return self._classes.setdefault(value, len(self._classes))
 
     @property
-    def classes(self) -> int:
-        """E-classes seen so far in the tables that were read."""
-        return len(self._classes)
-
-    @property
     def class_count(self) -> int:
         """E-classes seen so far by reading."""
         return len(self._classes)

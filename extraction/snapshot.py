@@ -166,12 +166,13 @@ def _schedules(frozen: Frozen, classes: dict[int, tuple[int, int]]) -> dict[int,
     columns = [np.ascontiguousarray(x[order]) for x in (m, n, k, regime, scope_of[np.array(in_class)])]
     problems, starts = np.unique(p[order], return_index=True)
     ends = [*starts[1:], len(order)]
-    return {int(q): _one_problem(*(x[a:b] for x in columns)) for q, a, b in zip(problems, starts, ends, strict=True)}
+    return {int(q): schedules_of(*(x[a:b] for x in columns)) for q, a, b in zip(problems, starts, ends, strict=True)}
 
 
-def _one_problem(
+def schedules_of(
     m: NDArray[np.int64], n: NDArray[np.int64], k: NDArray[np.int64], regime: NDArray[np.int64], scope: NDArray[np.int64]
 ) -> Schedules:
+    """One problem's candidates from the columns of their rows."""
     base = regime % L.DOUBLE_C
     dbc = (1 + regime // L.DOUBLE_C).astype(np.int8)
     return Schedules(Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc), regime, scope)

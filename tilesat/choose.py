@@ -138,9 +138,8 @@ def saturate(
     state_problem(facts, problem, target, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
     with Session(engine_for(rule_set, largest_extent(target)), facts.facts) as session:
         report = session.run(limits or Limits())
-        frozen = session.freeze()
-        taken = snapshot(frozen, facts, target, rule_set.names)
-        report.classes = frozen.classes
+        taken = snapshot(session.freeze(), facts, target, rule_set.names)
+        report.classes = taken.class_count
     return taken, report
 
 

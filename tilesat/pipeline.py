@@ -80,9 +80,7 @@ class Run:
             report = session.run(self.limits)
             self.stopped = None if report.stop is StopReason.SATURATED else report.stop.value
             began = clock()
-            frozen = session.freeze()
-            self.snapshot = snapshot(frozen, self.lowered.facts, self.target, self.rule_set.names)
-            report.classes = frozen.classes
+            self.snapshot = snapshot(session.freeze(), self.lowered.facts, self.target, self.rule_set.names)
             report.classes = self.snapshot.class_count
             self.decisions = self.extract()
             phases["extract"] = clock() - began

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 #: Modules with a ``register(app)``; each adds its command, or a group of commands of its own.
-COMMANDS = ("tile", "verify", "run", "simulate", "explain", "rules", "targets", "choose", "batch")
+COMMANDS = ("tile", "verify", "run", "simulate", "explain", "rules", "targets", "choose", "batch", "egraph", "study")
 
 
 def application(arguments: Sequence[str] = ()) -> typer.Typer:
