@@ -80,6 +80,7 @@ def plan_batch(
     reading: str = "analysis",
     order: str = "latency",
     deterministic: bool = True,
+    branch: str | None = None,
     rules: str = "all",
     b0: int = 2,
     limits: Limits | None = None,
@@ -89,8 +90,8 @@ def plan_batch(
     ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is
     stored [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the
     "analysis" or of the vendor's "operator". ``order``: the cheapest capable branch by "latency", or the first one in the
-    "operator"'s order. ``deterministic`` False lets partial sums be added in any order. ``rules``: branch families, as
-    ``"all,-merge_batch"``. ``b0``: least number of batches that MergeBatch merges.
+    "operator"'s order; ``branch``: this branch and no other. ``deterministic`` False lets partial sums be added in any order.
+    ``rules``: branch families, as ``"all,-merge_batch"``. ``b0``: least number of batches that MergeBatch merges.
 
     Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's
     reasons), :class:`~cost.errors.TilesatError` for arguments that make no problem.
@@ -115,12 +116,24 @@ def plan_batch(
         transpose_a=transpose_a,
         transpose_b=transpose_b,
     )
+    if branch is not None:
+        order = _branch(branch)
     return _plan(problem, get_chip(chip), reading, order, bool(deterministic), rules, b0, limits)
+
+
+def _branch(name: str) -> str:
+    from extraction.batch import BRANCHES
+
+    if name not in BRANCHES:
+        raise TilesatError(f"unknown branch {name!r}; known: {', '.join(BRANCHES)}")
+    return name
 
 
 def _plan(
     p: BatchProblem, chip: Chip, reading: str, order: str, deterministic: bool, rules: str, b0: int, limits: Limits | None
 ) -> BatchPlan:
+    """The plan; ``order`` may be a branch's name as well."""
+
     from egraph_rules.batch.catalogue import branch_rules
     from egraph_rules.batch.saturate import saturate, state
     from extraction.batch import BRANCHES, best_by_branch, pick, split_of
@@ -130,7 +143,9 @@ def _plan(
     frozen, report = saturate(state(p, chip, reading, deterministic, b0), families, limits)
     found = best_by_branch(frozen, p, chip)
     refused = {b: why_refused(b, reading, p, chip, b0, frozen, families) for b in BRANCHES if b not in found}
-    choice = pick(found, order)
+    choice = found.get(order) if order in BRANCHES else pick(found, order)
+    if choice is None and order in BRANCHES:
+        raise Rejected(f"{order} is not capable of {p} on {chip.name}: {'; '.join(refused[order])}")
     if choice is None:
         reasons = "; ".join(f"{b}: {r[0]}" for b, r in refused.items() if r)
         raise Rejected(f"no branch is capable of {p} on {chip.name} ({reasons})")
