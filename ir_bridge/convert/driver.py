@@ -17,6 +17,7 @@ from ir_bridge.convert.placement import Chooser, as_documented
 from ir_bridge.convert.registry import conversion_of
 from ir_bridge.ir.nodes import (
     CORE_KINDS,
+    Assign,
     Block,
     Call,
     Direction,
@@ -24,6 +25,7 @@ from ir_bridge.ir.nodes import (
     Function,
     Program,
     Var,
+    blocks_of,
     expressions_of,
     subexpressions,
     walk,
@@ -42,10 +44,24 @@ def needs_conversion(program: Program) -> bool:
 
 def _needs(f: Function, signatures: dict[str, Function]) -> bool:
     read_only = {p.var for p in f.params if p.direction is Direction.IN}
-    calls = _calls(f.body)
-    if any(_is_tensor_work(call, read_only) for call in calls):
+    work = _tensor_calls(f.body)
+    if any(_is_tensor_work(call, read_only) for call in work):
         return True
-    return any(call.op == "tensor.write" for call in calls) and promote_fills(f, signatures) is not f
+    return any(call.op == "tensor.write" for call in work) and promote_fills(f, signatures) is not f
+
+
+def _tensor_calls(body: Block) -> list[Call]:
+    """The tensor operations that are statements (what is nested in expressions only reads memory), in no particular order."""
+    found: list[Call] = []
+    work = [body]
+    while work:
+        for s in work.pop():
+            if type(s) is Assign:
+                if type(s.value) is Call and s.value.op.startswith("tensor."):
+                    found.append(s.value)
+            else:
+                work.extend(blocks_of(s))
+    return found
 
 
 def _calls(block: Block) -> list[Call]:
@@ -53,8 +69,6 @@ def _calls(block: Block) -> list[Call]:
 
 
 def _is_tensor_work(call: Call, read_only: set[Var]) -> bool:
-    if not call.op.startswith("tensor."):
-        return False
     c = conversion_of(call.op)
     if c is None:
         return False
