@@ -29,7 +29,7 @@ TILED = [r for r in ROWS if "error" not in r]
 REFUSED = [r for r in ROWS if "error" in r]
 PREDICATED = [r for r in TILED if r["name"].startswith("splitk-pred-")]
 PLAIN = [r for r in TILED if not r["name"].startswith("splitk-pred-")]
-#: Largest error, relative to the largest result, of a sum in another order: fp32 sums of 8,000 bf16 products; a chain rounds to bf16.
+#: Largest error, relative to the largest result, of a sum in another order: fp32 sums of bf16 products; a chain rounds to bf16.
 TOLERANCE, CHAINED = 1e-5, 2e-2
 
 same = same_program()

@@ -29,8 +29,7 @@ def extent(rng: random.Random) -> int:
 
 def problem(rng: random.Random, target: str, dtype: str) -> dict[str, Any]:
     case: dict[str, Any] = {"target": target, "dtype": dtype, "M": extent(rng), "N": extent(rng), "K": extent(rng)}
-    if rng.random() < 0.85:
-        case["K"] = -(-case["K"] // 16) * 16
+    case["K"] = -(-case["K"] // 16) * 16 + (8 if rng.random() < 0.08 else 0)
     case["operand_stationary"] = rng.random() < 0.6
     case["double_buffer_c"] = rng.random() < 0.5
     kind = rng.choice(["plain", "plain", "plain", "accumulate", "boxes", "bias", "padding"])

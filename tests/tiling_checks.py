@@ -1,4 +1,4 @@
-"""What must hold of every tiled program, whatever was tiled: legality, meaning, stability, and what is not the tiler's to touch."""
+"""What must hold of every tiled program: legality, meaning, stability, and what is not the tiler's to touch."""
 
 from __future__ import annotations
 
