@@ -45,6 +45,9 @@ bindings = _native()
 Fact = tuple[Any, ...]
 Facts = Mapping[str, Sequence[Fact]]
 
+#: No rule adds more rows a match: sizes are counted only when this many could exceed the limit.
+_ROWS_A_MATCH = 12
+
 #: From this many rows on, a file is faster than text.
 _FILE_FROM = 6
 
@@ -300,6 +303,7 @@ class Session:
             if stop is not None:
                 self.report.stop = stop
                 break
+        self.report.nodes = self._size()
         self.report.phases["saturate"] = self.report.phases.get("saturate", 0.0) + time.perf_counter() - began
         return self.report
 
@@ -315,7 +319,9 @@ class Session:
             self._account(run, time.perf_counter() - before)
             if not run.updated:
                 return None
-            self.report.nodes = self._size()
+            self.report.nodes += sum(run.num_matches_per_rule.values()) * _ROWS_A_MATCH
+            if self.report.nodes > limits.nodes:
+                self.report.nodes = self._size()
         return StopReason.ITERATIONS
 
     def _account(self, run: Any, seconds: float) -> None:

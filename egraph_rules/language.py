@@ -65,7 +65,6 @@ window = table(
     "p m n scope deep_a deep_b streams",
     about="one m × n accumulator fits L0C; the deepest panels of A and B beside it; the deepest of both that stream, two of each",
 )
-twin_window = table("twin_window", "p m n scope", about="two m × n accumulators fit L0C")
 holds_a = table("holds_a", "regime", about="regimes whose outer loop holds A's panel")
 holds_b = table("holds_b", "regime", about="regimes whose outer loop holds B's panel")
 

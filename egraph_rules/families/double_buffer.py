@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from egraph_rules.conditions import columns_c, fits_l0c, line_c
-from egraph_rules.expr import Comparison, Integer, literal, predicate
-from egraph_rules.language import DOUBLE_C, Cube, P, Schedule, allows, holds_a, holds_b, the_problem, twin_window, window
-from egraph_rules.rule import Rule, family, rule, union, variables
+from egraph_rules.expr import Comparison, Condition, Integer, literal, predicate
+from egraph_rules.language import DOUBLE_C, Cube, P, Schedule, allows, holds_a, holds_b, the_problem, window
+from egraph_rules.rule import Rule, Table, Term, family, rule, union, variables
 
 m, n, regime, scope = variables("m n regime scope")
 
@@ -23,30 +23,38 @@ def two_full_windows(axis: Integer, extent: Integer) -> Comparison:
     return axis // extent >= 2
 
 
+def full_k_schedule(holds: Table) -> list[Term]:
+    """A schedule with all of K in one panel that holds the operand, and the window it works on."""
+    return [
+        Cube(P.p, m, n, P.max_k, regime),
+        holds(regime),
+        window(p=P.p, m=m, n=n, scope=scope),
+        the_problem(),
+        allows(P.p, "double_buffer_c"),
+    ]
+
+
+def two_accumulators() -> Condition:
+    """Both windows in flight have an accumulator of their own."""
+    return fits_l0c(line_c(m), columns_c(n), literal(2))
+
+
 @family("double_buffer")
 def DOUBLE_BUFFER() -> Iterator[Rule]:
     """drain(i) ∥ matmul(i + 1): two accumulators take turns."""
     yield rule(
-        "twin_windows",
-        "two accumulators are a subset of one",
-        stage="windows",
-        reads=[window(p=P.p, m=m, n=n, scope=scope), the_problem(), allows(P.p, "double_buffer_c")],
-        when=[fits_l0c(line_c(m), columns_c(n), literal(2))],
-        then=[twin_window(P.p, m, n, scope)],
-    )
-    yield rule(
         "double_buffer_rows_outer",
         "with A held, the drain of C[mi, ni] overlaps the multiply of C[mi, ni + 1]",
         stage="buffers",
-        reads=[Cube(P.p, m, n, P.max_k, regime), holds_a(regime), twin_window(P.p, m, n, scope), the_problem()],
-        when=[two_full_windows(P.N, n)],
+        reads=full_k_schedule(holds_a),
+        when=[two_full_windows(P.N, n), two_accumulators()],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
     )
     yield rule(
         "double_buffer_columns_outer",
         "with B held, the drain of C[mi, ni] overlaps the multiply of C[mi + 1, ni]",
         stage="buffers",
-        reads=[Cube(P.p, m, n, P.max_k, regime), holds_b(regime), twin_window(P.p, m, n, scope), the_problem()],
-        when=[two_full_windows(P.M, m)],
+        reads=full_k_schedule(holds_b),
+        when=[two_full_windows(P.M, m), two_accumulators()],
         then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
     )
