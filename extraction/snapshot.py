@@ -162,7 +162,7 @@ def _schedules(frozen: Frozen, classes: dict[int, tuple[int, int]]) -> dict[int,
     for klass, (_, scope) in classes.items():
         scope_of[klass] = scope
     p, m, n, k, regime = np.array(flat, dtype=np.int64).reshape(-1, len(L.Cube.columns)).T
-    order = np.lexsort((regime, k, n, m, p))
+    order = np.lexsort((((m << 13 | n) << 26 | k) << 4 | regime, p))  # tile extents take 13 bits, K at most 25
     columns = [np.ascontiguousarray(x[order]) for x in (m, n, k, regime, scope_of[np.array(in_class)])]
     problems, starts = np.unique(p[order], return_index=True)
     ends = [*starts[1:], len(order)]
