@@ -149,7 +149,7 @@ def _plan(
     if choice is None:
         reasons = "; ".join(f"{b}: {r[0]}" for b, r in refused.items() if r)
         raise Rejected(f"no branch is capable of {p} on {chip.name} ({reasons})")
-    schedule = _schedule(choice, chip)
+    schedule = complete(choice, chip)
     return BatchPlan(
         p,
         chip,
@@ -177,12 +177,12 @@ def _notes(p: BatchProblem, chip: Chip, s: Schedule) -> tuple[str, ...]:
 # -- the core's product, through the L0 rules ------------------------------------------------------------------------
 
 
-def _schedule(choice: Choice, chip: Chip) -> Schedule:
+def complete(choice: Choice, chip: Chip) -> Schedule:
     """A choice completed down to the L0 tile."""
     from cost.batch.schedule import Schedule, core_product
 
     if choice.inner is not None:
-        return Schedule(choice.kind, choice.problem, choice.columns, None, _schedule(choice.inner, chip))
+        return Schedule(choice.kind, choice.problem, choice.columns, None, complete(choice.inner, chip))
     product = core_product(choice.kind, choice.problem, chip, choice.columns)
     tile = None if product is None else l0_tile(product, choice.problem, chip)
     return Schedule(choice.kind, choice.problem, choice.columns, tile)

@@ -192,8 +192,13 @@ def read_from_gm(p: BatchProblem, chip: Chip, m: Ints, n: Ints, cut_m: Ints, cut
 def blocks_work(p: BatchProblem, chip: Chip, m: Ints, n: Ints, accumulators: Ints, held: Ints, cut_m: Ints, cut_n: Ints) -> Work:
     """m × n blocks of C dealt out to the cores in turn, each summed over all of K; a held operand is loaded once a core."""
     rows, columns = ceil_div(p.M, m), ceil_div(p.N, n)
-    items = p.B * rows * columns
-    share = ceil_div(items, chip.cores)
+    outer_rows, outer_columns = np.where(held == HELD_A, 1, rows), np.where(held == HELD_B, 1, columns)
+    items = p.B * outer_rows * outer_columns
+    # L2 parts run one after another, so each of them has a last wave of its own.
+    in_part = ceil_div(outer_rows, cut_m) * ceil_div(outer_columns, cut_n)
+    waves = np.where(cut_m * cut_n > 1, p.B * cut_m * cut_n * ceil_div(in_part, chip.cores), ceil_div(items, chip.cores))
+    along = np.where(held == HELD_A, rows, 1) * np.where(held == HELD_B, columns, 1)
+    share = waves * along
     pm, pn = align_up(np.minimum(m, p.M), p.box_m), align_up(np.minimum(n, p.N), p.box_n)
     k_l0 = np.maximum(tiling.panel_depth(p, chip, pm, pn), p.box_k)
     k_l1, _ = tiling.stream_panels(p, chip, pm, pn, k_l0, p.K, held)

@@ -117,6 +117,12 @@ def cuts_something(pieces: Integer, whole: Integer) -> Comparison:
 
 
 @predicate
+def part_holds_a_block(parts: Integer, whole: Integer, extent: Integer) -> Comparison:
+    """each of {parts} L2 parts of {whole} holds a block of {extent}, as parts against blocks"""
+    return parts <= ceil_div(whole, extent)
+
+
+@predicate
 def without_batch(batches: Integer, B: Integer) -> Comparison:
     """the side has {batches} batch, and is used by B = {B} batches or by all blocks of one"""
     return batches.equals(1)
@@ -240,7 +246,8 @@ def _choices() -> Iterator[Rule]:
         "asw_blocks",
         "C[u] = ⋃ A[u][i, :] @ B[u][:, j]",
         stage="batch_choose",
-        reads=[block(Q.p, m, n, c), l2_cut(Q.p, x, y)],
+        reads=[block(Q.p, m, n, c), l2_cut(Q.p, x, y), the_batch()],
+        when=[part_holds_a_block(x, Q.M, m), part_holds_a_block(y, Q.N, n)],
         then=[union(Result(Q.p), Blocks(Q.p, m, n, c, NOTHING, x, y))],
     )
     yield rule(
