@@ -170,7 +170,7 @@ def _dask_rows(distributed: Any, study: Study, items: Sequence[str], address: st
         _check_cluster(client, address)
         shared = client.scatter(payload, broadcast=True)
         futures = {client.submit(run_remote, shared, item, pure=False): item for item in items}
-        for future in distributed.as_completed(list(futures)):
+        for future in distributed.as_completed(list(futures), loop=client.loop):
             if future.status == "finished":
                 yield future.result()
             elif future.status == "error":

@@ -1,7 +1,7 @@
 """Which candidates the referee is asked about, where asking about all of them would take too long.
 
 Candidates are put into strata: their regime (which operand is held, one accumulator or two) and, within it, the quartile of how
-many instructions they take. Every stratum gets at least one place and otherwise its share (largest remainders), drawn without
+many instructions they take. Every stratum gets one place and its share of the rest (largest remainders), drawn without
 replacement from a generator that is seeded by the study's seed and the problem alone: the same candidates in every process.
 """
 
@@ -75,13 +75,12 @@ def _strata(candidates: Candidates, length: NDArray[np.float64], allowed: Rows) 
 
 
 def _places(sizes: list[int], total: int) -> list[int]:
-    """How many to draw from each stratum: one at least, then by size, the largest remainders rounded up."""
-    shares = [size * total / sum(sizes) for size in sizes]
-    places = [max(1, int(share)) for share in shares]
+    """How many to draw from each stratum: one, and its share of the rest by what it has left (largest remainders rounded up)."""
+    left = [size - 1 for size in sizes]
+    rest = max(0, total - len(sizes))
+    shares = [x * rest / max(1, sum(left)) for x in left]
+    places = [1 + int(share) for share in shares]
     order = sorted(range(len(sizes)), key=lambda i: (int(shares[i]) - shares[i], i))
-    for i in order * 2:
-        if sum(places) >= total:
-            break
-        if places[i] < sizes[i]:
-            places[i] += 1
+    for i in order[: max(0, total - sum(places))]:
+        places[i] += 1
     return places
