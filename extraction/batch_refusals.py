@@ -60,6 +60,8 @@ STAGES: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 
 _RULES: dict[str, Rule] = {r.name: r for f in FAMILIES.values() for r in f.rules}
 _FAMILY_OF = {r.name: f.name for f in FAMILIES.values() for r in f.rules}
+#: Conditions that say what a choice may be at all (b ≥ b0, Step > 1, …): a candidate that breaks one explains nothing.
+RANGES = frozenset({"merges", "cuts", "cuts_k", "several_loads", "few_loads", "piece_cuts", "panel_cut", "panel_in_boxes"})
 #: What it means that a fact without numbers is missing.
 _MISSING = {
     "any_order": "deterministic results are asked for, and the branch adds partial sums in any order",
@@ -102,10 +104,17 @@ def _failing(rule: Rule, env: Mapping[str, int], frozen: Frozen) -> list[str]:
         return [f"nothing reaches {rule.name}"]
     values: dict[str, Any] = {**env, **domain}
     held = np.array([np.broadcast_to(np.asarray(c.holds(values), dtype=bool), (rows,)) for c in rule.when]).reshape(-1, rows)
-    failures = (~held).sum(axis=0)
-    at = int(np.argmin(failures))
+    at = _closest(rule, held)
     scalars = {**env, **{name: int(column[at]) for name, column in domain.items()}}
     return [c.explain(scalars) for c, h in zip(rule.when, held, strict=True) if not h[at]]
+
+
+def _closest(rule: Rule, held: Any) -> int:
+    """The candidate that comes closest: within the choice's range, fewest failures, the first of them as late as can be."""
+    in_range = np.array([c.name in RANGES for c in rule.when], dtype=bool)
+    outside = (~held[in_range]).sum(axis=0)
+    first = np.argmin(held, axis=0)
+    return int(np.lexsort((-first, (~held).sum(axis=0), outside))[0])
 
 
 _TABLES = {t.name: t for t in L.TABLES}

@@ -272,15 +272,16 @@ def _iter_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
     from cost.batch import tiling
     from cost.batch.schedule import iter_cut, iter_stage
     from cost.batch.work import iter_block
+    from cost.physical import ceil_div
 
     p, c = s.problem, s.columns
     assert s.tile is not None
-    cut = iter_cut(p, c["case"], c["step"])
+    cut, by_rows = iter_cut(p, c["case"], c["step"]), c["case"] in (tiling.ONE_RIGHT, tiling.PING_RIGHT)
     base = iter_block(p, chip, c["case"], c["accumulators"], cut)
     found = {
         "b_core": tiling.batches_per_core(p, chip),
         "case": tiling.CASE_NAMES[c["case"]],
-        "step": c["step"],
+        "step": ceil_div(p.M if by_rows else p.K, cut) if c["step"] > 1 else 1,
         "batches_per_load": c["batches"],
         "base_m": base[0],
         "base_n": base[1],
@@ -289,7 +290,7 @@ def _iter_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
         "l0c_buffers": c["accumulators"],
     }
     if c["step"] > 1:
-        found["m_l1" if c["case"] in (tiling.ONE_RIGHT, tiling.PING_RIGHT) else "k_l1"] = cut
+        found["m_l1" if by_rows else "k_l1"] = cut
     return found
 
 

@@ -41,7 +41,7 @@ from egraph_rules.batch.language import (
     the_chip,
     tile,
 )
-from egraph_rules.expr import Comparison, Integer, align_up, ceil_div, literal, predicate, smaller_of
+from egraph_rules.expr import Comparison, Integer, align_up, ceil_div, larger_of, literal, predicate, smaller_of
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 m, n, c, x, y, least = variables("m n c x y least")
@@ -63,10 +63,15 @@ def too_few_blocks(blocks: Integer) -> Comparison:
     return blocks < CHIP.C
 
 
+def least_streamed() -> Integer:
+    """The least K that StreamK takes: grid_K = 2 segments, K ≥ grid_K²·θ, each long enough, and two boxes at all."""
+    return larger_of(larger_of(CHIP.theta * 4, CHIP.min_segment * 2), Q.box_k + 1)
+
+
 @predicate
-def too_shallow_to_stream(depth: Integer, theta: Integer) -> Comparison:
-    """K = {depth} is below 4·θ = 4·{theta}, too little for StreamK's least grid_K = 2"""
-    return depth < theta * 4
+def too_shallow_to_stream(depth: Integer, least: Integer) -> Comparison:
+    """K = {depth} is below {least}, the least that StreamK takes (grid_K = 2)"""
+    return depth < least
 
 
 @predicate
@@ -155,7 +160,7 @@ def _entries() -> Iterator[Rule]:
         when=[has_depth(Q.K), enough_blocks(fractal_blocks())],
         then=[block_home(Q.p, CHIP.C)],
     )
-    for name, reason in (("deep", too_shallow_to_stream(Q.K, CHIP.theta)), ("spread", too_many_batches_to_stream(Q.B))):
+    for name, reason in (("deep", too_shallow_to_stream(Q.K, least_streamed())), ("spread", too_many_batches_to_stream(Q.B))):
         yield rule(
             f"enter_asw_basic_idle_{name}",
             "fewer cores: neither blocks nor K segments fill them all",

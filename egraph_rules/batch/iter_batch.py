@@ -119,9 +119,9 @@ def cuts(step: Integer) -> Comparison:
 
 
 @predicate
-def pieces_differ(step: Integer, whole: Integer, box: Integer) -> Comparison:
-    """Step = {step} leaves every piece of {whole}, in boxes of {box}, something"""
-    return (step - 1) * align_up(ceil_div(whole, step), box) < whole
+def piece_cuts(piece: Integer, whole: Integer) -> Comparison:
+    """a piece of {piece} elements cuts {whole}"""
+    return piece < whole
 
 
 @predicate
@@ -160,13 +160,13 @@ def m_piece(step: Int) -> Integer:
 def _left_pieces() -> list[Condition]:
     """Condition 4 for pieces of A along M."""
     piece = m_piece(step)
-    return [piece_large_enough(Q.K, piece), run_long_enough(pick(Q.trans_a, piece, Q.K)), pieces_differ(step, Q.M, Q.box_m)]
+    return [piece_large_enough(Q.K, piece), run_long_enough(pick(Q.trans_a, piece, Q.K)), piece_cuts(piece, Q.M)]
 
 
 def _right_pieces() -> list[Condition]:
     """Condition 4 for pieces of B along K."""
     piece = k_piece(step)
-    return [piece_large_enough(Q.N, piece), run_long_enough(pick(Q.trans_b, piece, Q.N)), pieces_differ(step, Q.K, Q.box_k)]
+    return [piece_large_enough(Q.N, piece), run_long_enough(pick(Q.trans_b, piece, Q.N)), piece_cuts(piece, Q.K)]
 
 
 # -- the operator's gate ---------------------------------------------------------------------------------------------
