@@ -104,11 +104,11 @@ def _worst(a: Ablation) -> list[str]:
     v = next(v for v in a.study.sets if v.name == worst.name)
     entry = next(e for e in a.study.entries if e.name == worst.most_program)
     said = page.text(f"{entry.name} suffers most: {effect_text(worst.most)} under {v.name}.")
-    pictures = [_run(a, x, entry) for x in (a.base, v)]
+    pictures = [_run(a, x, entry, f"run{i}") for i, x in enumerate((a.base, v))]
     return [page.section("The worst case", said, *pictures)]
 
 
-def _run(a: Ablation, v: Variant, entry: Entry) -> str:
+def _run(a: Ablation, v: Variant, entry: Entry, label: str) -> str:
     tiling = a.study.tiled(v, entry)
     core = [f.name for f in tiling.program.functions if f.kind in CORE_KINDS]
     runs = [simulate(tiling.program, a.study.target, a.study.residency, name) for name in core]
@@ -116,7 +116,7 @@ def _run(a: Ablation, v: Variant, entry: Entry) -> str:
     caption = (
         f"{v.name}: {longest.function}, {longest.cycles:,.0f} cycles, {longest.distance:.0%} above the work of {longest.bound_by}"
     )
-    return page.figure(timeline(longest.timeline, f"{entry.name} under {v.name}"), caption)
+    return page.figure(timeline(longest.timeline, f"{entry.name} under {v.name}", label), caption)
 
 
 def _times(a: Ablation) -> str:

@@ -119,7 +119,7 @@ def _worst(c: Comparison) -> list[str]:
     for which, tile in (("the model's pick", r["models"][model]["tile"]), ("the referee's best", r["best"]["tile"])):
         run = run_schedule(candidate_of(tile), 0, problem, c.study.target)
         caption = f"{which}: {tile_text(tile)}, {run.cycles:,.0f} cycles; the busiest lane is {run.bound_by}"
-        parts.append(page.figure(timeline(run, f"{product}: {which}"), caption))
+        parts.append(page.figure(timeline(run, f"{product}: {which}", f"run{len(parts)}"), caption))
     return parts
 
 

@@ -31,8 +31,9 @@ def run(
     items = list(study.items())
     if not items:
         raise StudyError("there is nothing to study: the corpus has no product")
+    what = manifest(study)  # which also finds names that mean nothing, before any work
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(Folder(out, manifest(study))) if out is not None else None
+        folder = stack.enter_context(Folder(out, what)) if out is not None else None
         done = dict(folder.rows) if folder is not None else {}
         missing = [i for i in items if i not in done]
         if missing:

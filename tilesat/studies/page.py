@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +75,17 @@ def svg_of(drawn: Figure) -> str:
     import matplotlib
 
     out = io.StringIO()
-    # ids are made from a salt: another for every picture, or the pictures of one page would share clip paths
-    salt = f"tilesat-{drawn.get_label()}"
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none", "font.family": "sans-serif"}):
+    with matplotlib.rc_context({"svg.hashsalt": "tilesat", "svg.fonttype": "none", "font.family": "sans-serif"}):
         drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return bare(out.getvalue())
+    return bare(out.getvalue(), drawn.get_label())
 
 
-def bare(svg: str) -> str:
-    """An SVG file without its XML head, as it stands inside of HTML."""
-    return svg[svg.index("<svg") :].strip()
+def bare(svg: str, label: str) -> str:
+    """An SVG file as it stands inside of HTML: without its head, with ids of its own (``label`` is unique in its page)."""
+    inside = svg[svg.index("<svg") :].strip()
+    used = set(re.findall(r"[\"'(]#([^\"')]+)", inside))
+    inside = re.sub(r' id="([^"]+)"', lambda m: f' id="{label}-{m[1]}"' if m[1] in used else "", inside)
+    return re.sub(r"([\"'(]#)([^\"')]+)", lambda m: f"{m[1]}{label}-{m[2]}", inside)
 
 
 def new_figure(label: str, width: float, height: float) -> tuple[Figure, Any]:

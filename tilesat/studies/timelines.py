@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from cost.simulator.timeline import Timeline
 
 
-def timeline(run: Timeline, title: str) -> str:
-    """The run's lanes over time, as SVG to put into a page."""
+def timeline(run: Timeline, title: str, label: str) -> str:
+    """The run's lanes over time, as SVG to put into a page, where ``label`` is unique."""
     with tempfile.TemporaryDirectory(prefix="tilesat-") as folder:
         path = Path(folder) / "timeline.svg"
         draw(run, path, title)
-        return bare(path.read_text(encoding="utf-8"))
+        return bare(path.read_text(encoding="utf-8"), label)
