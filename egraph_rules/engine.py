@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
+from itertools import chain
 from typing import Any, Protocol
 
 from cost.errors import TilesatError
@@ -170,7 +171,7 @@ class Frozen:
         if function is None:
             return [], []
         rows, read, classes = function.rows, self._egraph.value_to_i64, self._classes
-        flat = [read(x) for row in rows for x in row.inputs]
+        flat = list(map(read, chain.from_iterable([row.inputs for row in rows])))
         return flat, [classes.setdefault(row.output, len(classes)) for row in rows]
 
     def _reader(self, kind: str) -> Any:
@@ -191,10 +192,12 @@ class Engine:
         self._loaded: set[str] = set()
         self._axioms = frozenset(name for name, rows in axioms.items() if rows)
         self._seen: set[frozenset[str]] = set()
-        for declaration in (*(s.declare() for s in language.SORTS), *(t.declare() for t in language.TABLES)):
-            self.run(declaration)
+        self._undeclared = {t.name: t for t in language.TABLES}
+        for sort in language.SORTS:
+            self.run(sort.declare())
         for stage in self.stages:
             self.run(f"(ruleset {stage})")
+        self.declare(axioms)
         self.add(axioms)
         span = bindings.PanicSpan()
         self.steps = {s: bindings.RunSchedule(bindings.Run(span, bindings.RunConfig(s, None))) for s in self.stages}
@@ -206,6 +209,13 @@ class Engine:
             return list(self._egraph.run_program(*self._egraph.parse_program(line)))
         except bindings.EggSmolError as error:
             raise TilesatError(f"the e-graph engine refused {line[:200]!r}: {error}") from error
+
+    def declare(self, names: Iterable[str]) -> None:
+        """Declare the tables that are not yet: every table costs at each push and pop."""
+        for name in names:
+            table = self._undeclared.pop(name, None)
+            if table is not None:
+                self.run(table.declare())
 
     def push(self) -> None:
         """Remember the state: rules and axioms."""
@@ -251,9 +261,11 @@ class Engine:
                 if reads <= filled and not makes <= filled:
                     filled |= makes
                     grew = True
-        for rule, reads, _ in self._rules:
+        self.declare(facts)
+        for rule, reads, makes in self._rules:
             if reads <= filled and rule.name not in self._loaded:
                 self._loaded.add(rule.name)
+                self.declare((*sorted(reads), *sorted(makes)))
                 self.run(rule.render())
 
     def freeze(self) -> Frozen:

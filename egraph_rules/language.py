@@ -69,7 +69,7 @@ holds_a = table("holds_a", "regime", about="regimes whose outer loop holds A's p
 holds_b = table("holds_b", "regime", about="regimes whose outer loop holds B's panel")
 
 Schedule = table("Schedule", "p scope", SCHEDULE.name, "all schedules of a problem in one scope")
-Cube = table("Cube", "p m n k regime", SCHEDULE.name, "one candidate")
+Cube = table("Cube", "p m n k regime", SCHEDULE.name, "one candidate", placed=True)
 
 # -- the source program --------------------------------------------------------------------------------------------
 

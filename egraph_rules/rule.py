@@ -49,18 +49,25 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The action ``union left right``: the two terms are one."""
+    """The action ``union left right``: the two terms are one. ``placed``: the right one is put into the left one's class."""
 
     left: Term
     right: Term
+    placed: bool = False
 
     def render(self) -> str:
-        return f"(union {self.left.render()} {self.right.render()})"
+        left, right = self.left.render(), self.right.render()
+        return f"(set {right} {left})" if self.placed else f"(union {left} {right})"
 
 
 def union(left: Term, right: Term) -> Merge:
     """State that two terms are equal."""
     return Merge(left, right)
+
+
+def member(klass: Term, node: Term) -> Merge:
+    """Put a node of a ``placed`` table into a class: as :func:`union`, for nodes that never are in a class of their own."""
+    return Merge(klass, node, placed=True)
 
 
 Action = Union[Term, Merge]
@@ -149,6 +156,7 @@ class Table:
     columns: tuple[tuple[str, str], ...]
     sort: str | None = None
     about: str = ""
+    placed: bool = False
 
     def __call__(self, *values: Argument, **named: Argument) -> Term:
         if not named:
@@ -167,6 +175,8 @@ class Table:
         types = " ".join(t for _, t in self.columns)
         if self.sort is None:
             return f"(relation {self.name} ({types}))"
+        if self.placed:
+            return f"(function {self.name} ({types}) {self.sort} :merge old)"
         return f"(constructor {self.name} ({types}) {self.sort})"
 
 
@@ -190,10 +200,14 @@ class Columns:
         return Term(self._table.name, tuple(self._variables.values()))
 
 
-def table(name: str, columns: str, sort: str | None = None, about: str = "") -> Table:
-    """Declare a table from a column list such as ``"p m n space:String place:Place"`` (i64 where no type is given)."""
+def table(name: str, columns: str, sort: str | None = None, about: str = "", *, placed: bool = False) -> Table:
+    """Declare a table from a column list such as ``"p m n space:String place:Place"`` (i64 where no type is given).
+
+    A constructor's node makes a class of its own until it is united with another; a ``placed`` one is put into its class by
+    :func:`member` when it is made, which saves thousands of unions.
+    """
     parsed = (c.partition(":") for c in columns.split())
-    return Table(name, tuple((c, t or "i64") for c, _, t in parsed), sort, about)
+    return Table(name, tuple((c, t or "i64") for c, _, t in parsed), sort, about, placed)
 
 
 def variables(names: str) -> tuple[Variable, ...]:
@@ -235,6 +249,7 @@ __all__ = [
     "Term",
     "Text",
     "family",
+    "member",
     "rule",
     "table",
     "union",

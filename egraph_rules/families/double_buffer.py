@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from egraph_rules.conditions import columns_c, fits_l0c, line_c
 from egraph_rules.expr import Comparison, Condition, Integer, literal, predicate
 from egraph_rules.language import DOUBLE_C, Cube, P, Schedule, allows, holds_a, holds_b, the_problem, window
-from egraph_rules.rule import Rule, Table, Term, family, rule, union, variables
+from egraph_rules.rule import Rule, Table, Term, family, member, rule, variables
 
 m, n, regime, scope = variables("m n regime scope")
 
@@ -48,7 +48,7 @@ def DOUBLE_BUFFER() -> Iterator[Rule]:
         stage="buffers",
         reads=full_k_schedule(holds_a),
         when=[two_full_windows(P.N, n), two_accumulators()],
-        then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
+        then=[member(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
     )
     yield rule(
         "double_buffer_columns_outer",
@@ -56,5 +56,5 @@ def DOUBLE_BUFFER() -> Iterator[Rule]:
         stage="buffers",
         reads=full_k_schedule(holds_b),
         when=[two_full_windows(P.M, m), two_accumulators()],
-        then=[union(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
+        then=[member(Schedule(P.p, scope), Cube(P.p, m, n, P.max_k, regime + DOUBLE_C))],
     )

@@ -13,7 +13,7 @@ from egraph_rules.conditions import bias_window_fits
 from egraph_rules.expr import literal
 from egraph_rules.families.stationarity import full_depth
 from egraph_rules.language import OUTPUT_HOLDING_A, OUTPUT_HOLDING_B, P, Schedule, the_problem, window
-from egraph_rules.rule import Rule, family, rule, union, variables
+from egraph_rules.rule import Rule, family, member, rule, variables
 
 m, n, scope = variables("m n scope")
 
@@ -27,7 +27,7 @@ def FREE_HOIST() -> Iterator[Rule]:
         stage="schedules",
         reads=[full_depth(OUTPUT_HOLDING_A), window(p=P.p, m=m, n=n, scope=scope), the_problem()],
         when=[bias_window_fits(n, scope, literal(2))],
-        then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
+        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
     )
     yield rule(
         "exchange_to_rows_outer",
@@ -35,5 +35,5 @@ def FREE_HOIST() -> Iterator[Rule]:
         stage="schedules",
         reads=[full_depth(OUTPUT_HOLDING_B), window(p=P.p, m=m, n=n, scope=scope), the_problem()],
         when=[bias_window_fits(n, scope, literal(4))],
-        then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
+        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
     )

@@ -30,7 +30,7 @@ from egraph_rules.language import (
     the_problem,
     window,
 )
-from egraph_rules.rule import Rule, family, rule, union, variables
+from egraph_rules.rule import Rule, family, member, rule, union, variables
 
 m, n, k, scope, deepest = variables("m n k scope deepest")
 v, left, right = variables("v left right")
@@ -84,6 +84,6 @@ def K_SPLIT() -> Iterator[Rule]:
         "A[m, K] @ B[K, n] = Σ A[m, ko:ko+k] @ B[ko:ko+k, n]",
         stage="schedules",
         reads=[window(p=P.p, m=m, n=n, scope=scope, streams=deepest), panel(P.p, deepest, k)],
-        then=[union(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
+        then=[member(Schedule(P.p, scope), Cube(P.p, m, n, k, STREAMED))],
     )
     yield k_loop("k_loop", "matmul", "In(A @ B, Acc) = Σ A[:, ko:ko+k] @ B[ko:ko+k, :] in one accumulator")

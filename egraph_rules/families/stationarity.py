@@ -25,7 +25,7 @@ from egraph_rules.language import (
     the_problem,
     window,
 )
-from egraph_rules.rule import Rule, Term, family, rule, union, variables
+from egraph_rules.rule import Rule, Term, family, member, rule, variables
 
 m, n, scope, a, b = variables("m n scope deep_a deep_b")
 ONE, TWO, FOUR = literal(1), literal(2), literal(4)
@@ -66,7 +66,7 @@ def STATIONARITY() -> Iterator[Rule]:
         stage="schedules",
         reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_a_loads_less(m, n), bias_window_fits(n, scope, FOUR)],
-        then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
+        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
     )
     yield rule(
         "output_stationary_columns_outer",
@@ -74,7 +74,7 @@ def STATIONARITY() -> Iterator[Rule]:
         stage="schedules",
         reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_b_loads_less(m, n), bias_window_fits(n, scope, TWO)],
-        then=[union(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
+        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
     )
     yield rule(
         "a_stationary",
@@ -82,7 +82,7 @@ def STATIONARITY() -> Iterator[Rule]:
         stage="schedules",
         reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
         when=[fits_l0a(P.max_k, ONE, a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
-        then=[union(Schedule(P.p, scope), full_depth(A_STATIONARY))],
+        then=[member(Schedule(P.p, scope), full_depth(A_STATIONARY))],
     )
     yield rule(
         "b_stationary",
@@ -90,5 +90,5 @@ def STATIONARITY() -> Iterator[Rule]:
         stage="schedules",
         reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
         when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, ONE, b), bias_window_fits(n, scope, ONE)],
-        then=[union(Schedule(P.p, scope), full_depth(B_STATIONARY))],
+        then=[member(Schedule(P.p, scope), full_depth(B_STATIONARY))],
     )
