@@ -87,7 +87,7 @@ def test_folder_with_a_file_that_is_no_program(tmp_path):
     (tmp_path / "worse.py").write_text("x = (")
     bad, good, worse = corpus.load(tmp_path)
     assert good.problems(B910) == (Problem.of(64, 64, 64),)
-    with pytest.raises(corpus.CorpusError, match=r"bad: .*bad\.py cannot be read"):
+    with pytest.raises(corpus.CorpusError, match=r"bad\.py cannot be read"):
         bad.program()
     with pytest.raises(tilesat.ParseError, match="worse"):
         worse.program()

@@ -36,7 +36,7 @@ class Entry:
     def program(self) -> Program:
         """The program. Raises :class:`CorpusError` for an entry that could not be read, ParseError for a text that is none."""
         if self.error:
-            raise CorpusError(f"{self.name}: {self.error}")
+            raise CorpusError(self.error if self.name in self.error else f"{self.name}: {self.error}")
         from ir_bridge.ir.parser import parse
 
         return parse(self.text, self.name)

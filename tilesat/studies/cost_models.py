@@ -21,6 +21,7 @@ from cost.models import CostModel
 from cost.problem import STATIONARITY, Candidates, Problem
 from extraction.policy import Priced, price
 from tilesat.choose import saturate, why_rejected
+from tilesat.corpus import CorpusError
 from tilesat.studies import manifest, metrics
 from tilesat.studies.errors import StudyError
 from tilesat.studies.plugins import is_place, load_object, model_of, rules_of
@@ -107,7 +108,7 @@ class CostModelStudy:
         """Everything about one product, and the seconds it took."""
         found = self._by_name[item]
         if found.problem is None:
-            raise StudyError(found.error)
+            raise CorpusError(found.error)
         return _Product(self, found.problem, item).judged()
 
     def schedules(self, problem: Problem) -> Schedules:

@@ -36,15 +36,14 @@ def run(
         folder = stack.enter_context(Folder(out, what)) if out is not None else None
         done = dict(folder.rows) if folder is not None else {}
         missing = [i for i in items if i not in done]
-        if missing:
-            coming = rows_of(study, missing, workers, executor)
-            stack.callback(getattr(coming, "close", lambda: None))
-            bar = stack.enter_context(Progress(study.kind, len(items), len(items) - len(missing), progress))
-            for row in coming:
-                if folder is not None:
-                    folder.append(row)
-                done[row["item"]] = row
-                bar.advance("error" in row)
+        bar = stack.enter_context(Progress(study.kind, len(items), len(items) - len(missing), progress))
+        coming = rows_of(study, missing, workers, executor) if missing else iter(())
+        stack.callback(getattr(coming, "close", lambda: None))
+        for row in coming:
+            if folder is not None:
+                folder.append(row)
+            done[row["item"]] = row
+            bar.advance("error" in row)
         found = [done[i] for i in items]
         if folder is not None and finish is not None:
             folder.publish(finish(found))

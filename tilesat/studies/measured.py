@@ -7,7 +7,6 @@ with one accumulator on ascend910b, as it was measured. Its error is the mean of
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -64,7 +63,7 @@ def judge(ratios: Sequence[float]) -> dict[str, Any]:
     (Pearson's r and Spearman's ρ; None where the model sees no difference at all)."""
     device = [float(p["device"]) for p in pairs()]
     mine, theirs = np.log(ratios), np.log(device)
-    ordered = sum(math.copysign(1, a) == math.copysign(1, b) and abs(a) > 1e-9 for a, b in zip(mine, theirs, strict=True))
+    ordered = sum(bool(abs(a) > 1e-9) and (a > 0) == (b > 0) for a, b in zip(mine.tolist(), theirs.tolist(), strict=True))
     varied = float(np.ptp(mine)) > 1e-9
     return {
         "ratios": list(ratios),

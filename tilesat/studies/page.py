@@ -77,7 +77,7 @@ def svg_of(drawn: Figure) -> str:
     out = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "tilesat", "svg.fonttype": "none", "font.family": "sans-serif"}):
         drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return bare(out.getvalue(), drawn.get_label())
+    return bare(out.getvalue(), str(drawn.get_label()))
 
 
 def bare(svg: str, label: str) -> str:

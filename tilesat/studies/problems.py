@@ -43,7 +43,7 @@ def distinct(corpus: Corpus, target: Target) -> tuple[Item, ...]:
         try:
             problems = entry.problems(target)
         except TilesatError as e:
-            broken.append(Item(f"entry {entry.name}", None, (entry.name,), f"{type(e).__name__}: {e}"))
+            broken.append(Item(f"entry {entry.name}", None, (entry.name,), str(e)))
             continue
         for p in problems:
             plain = replace(p, box_m=1 if FRACTAL % p.box_m == 0 else p.box_m, box_n=1 if FRACTAL % p.box_n == 0 else p.box_n)

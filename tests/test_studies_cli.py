@@ -1,0 +1,121 @@
+"""``tilesat study`` and ``tilesat egraph`` from the command line: exit codes, output, interrupts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAIN = ROOT / "examples" / "chain.py"
+TILESAT = [sys.executable, "-c", "from tilesat.cli import main; main()"]
+
+
+def cli(*arguments, cwd=None):
+    return subprocess.run([*TILESAT, *map(str, arguments)], capture_output=True, text=True, timeout=300, cwd=cwd)
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "shapes.csv"
+    path.write_text("M,N,K\n64,64,64\n32,128,64\n")
+    return path
+
+
+def test_cost_models(table, tmp_path):
+    out = tmp_path / "out"
+    asked = ("study", "cost-models", "--corpus", table, "--model", "roofline", "--model", "padded", "-o", out, "--workers", 1)
+    done = cli(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "roofline" in done.stdout
+    assert "against device times" in done.stdout
+    assert f"wrote {out}: report.html" in done.stderr
+    assert (out / "report.html").exists()
+    again = cli(*asked, "--json")
+    assert "2 of 2 items are done already" in again.stderr
+    data = json.loads(again.stdout)
+    assert data["schema"] == "tilesat.cost_models/1"
+    assert {s["model"] for s in data["summary"]} == {"roofline", "padded"}
+
+
+def test_ablation(table, tmp_path):
+    sets = ("--set", "reference", "--set", f"all,-mn_grid,{ROOT / 'examples' / 'user_rule.py'}:POWERS_OF_TWO")
+    done = cli("study", "ablation", "--corpus", table, *sets, "--workers", 0, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "POWERS_OF_TWO" in done.stdout
+    assert "Never fired" in done.stdout
+    data = json.loads(cli("study", "ablation", "--corpus", table, "--design", "one-in", "--workers", 0, "--json").stdout)
+    assert data["schema"] == "tilesat.ablation/1"
+    assert data["effects"][0]["name"] == "+loads"
+
+
+def test_all_in_one_command(table, tmp_path):
+    done = cli("study", "all", "--corpus", table, "-o", tmp_path / "results", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "results" / "cost-models" / "report.md").exists()
+    assert (tmp_path / "results" / "ablation" / "report.md").exists()
+
+
+def test_rows_that_fail_are_told_and_the_rest_runs(table):
+    table.write_text(table.read_text() + "64,64,banana\n")
+    done = cli("study", "cost-models", "--corpus", table, "--model", "roofline", "--workers", 0)
+    assert done.returncode == 1
+    assert "failed: entry shapes.csv line 4: CorpusError: " in done.stderr
+    assert "2 products" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cost-models", "--model", "roofine"), "Did you mean 'roofline'?"),
+        (("cost-models", "--corpus", "smok"), "Did you mean 'smoke'?"),
+        (("cost-models", "--executor", "here"), "give dask://HOST:PORT"),
+        (("ablation", "--base", "al"), "did you mean 'all'"),
+        (("ablation", "--design", "pair"), "Did you mean 'pairs'?"),
+        (("cost-models", "-o", "/proc/x"), "cannot keep results here"),
+    ],
+)
+def test_bad_input(arguments, message):
+    done = cli("study", *arguments, *(() if "--corpus" in arguments else ("--corpus", "smoke")))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_study_says_what_is_kept(tmp_path):
+    out = tmp_path / "out"
+    command = [*TILESAT, "study", "ablation", "--corpus", "standard", "--workers", "1", "-o", str(out)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while not (out / "results.jsonl").exists() or not (out / "results.jsonl").read_bytes().count(b"\n"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGINT)  # as Ctrl-C in a terminal does, to the workers too
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"interrupted; what is done is kept in {out}, and the same command goes on from there" in stderr
+    assert (out / "results.jsonl").read_bytes().endswith(b"\n")
+
+
+# -- egraph --------------------------------------------------------------------------------------------------------------
+
+
+def test_egraph_formats(tmp_path):
+    data = json.loads(cli("egraph", CHAIN, "--format", "json").stdout)
+    assert data["root_eclasses"]
+    assert len(data["nodes"]) > 1000
+    assert cli("egraph", CHAIN, "--format", "dot").stdout.startswith("digraph egraph {")
+    done = cli("egraph", CHAIN, "-o", tmp_path / "egraph.svg")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert ET.parse(tmp_path / "egraph.svg").getroot().tag.endswith("svg")
+    bad = cli("egraph", CHAIN, "--format", "pdf")
+    assert bad.returncode == 2
+    assert "known: json, dot, svg" in bad.stderr
