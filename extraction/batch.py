@@ -150,6 +150,14 @@ def pick(found: Mapping[str, Choice], order: str) -> Choice | None:
     return min(found.values(), key=lambda c: c.key, default=None)
 
 
+def fallback(p: BatchProblem, chip: Chip) -> Choice:
+    """A plan that needs no rules, for runs that a limit ended early: the smallest blocks, dealt to the cores."""
+    if p.K == 0:
+        return _best_rows("Fill", p, chip, np.empty((1, 0), dtype=np.int64), [])
+    names = [c for c, _ in L.Blocks.columns][1:]
+    return _best_rows("Blocks", p, chip, np.array([[p.box_m, p.box_n, 1, tiling.NOTHING, 1, 1]]), names)
+
+
 # -- split classes ---------------------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ def test_a_stays_in_l1_while_it_fits() -> None:
     assert plan(B=64, M=512, N=64, K=512, batch_a=1).params["way"] in ("fold_columns", "broadcast_a")
 
 
-# -- special -----------------------------------------------------------------------------------------------------------
+# -- special ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bias", [None, "shared", "batched"])
@@ -93,7 +93,7 @@ def test_k_1_keeps_a_batch_in_the_vector_buffer() -> None:
     assert "260512 > 253952" in refusal("special_k1", B=128, M=352, N=368, K=1)
 
 
-# -- MergeBatch --------------------------------------------------------------------------------------------------------------
+# -- MergeBatch ------------------------------------------------------------------------------------------------------
 
 
 def test_merge_condition_1_share_of_a_core() -> None:
@@ -158,7 +158,15 @@ def test_merge_step_1_bounds_of_b() -> None:
     assert {b for b, _ in rows(L.MergeBatch, chip, B=256, M=32, N=32, K=512)} == {2, 3}
 
 
-# -- IterBatch -----------------------------------------------------------------------------------------------------------------
+def test_merge_step_3_least_k_l1() -> None:
+    """k_L1 ≥ min(k_L0_max, 128 B / 2 = 64). M = N = 32, b = 2: L0A gives 65536/(2·64·2) = 256, so 64; M = N = 80, b = 2:
+    65536/(2·160·2) = 102, 64 again. On a chip with a quarter of L0A, 25: then 32 is the least power of two in boxes of 16."""
+    assert min(k for b, k in rows(L.MergeBatch, B=256, M=32, N=32, K=1024) if b == 2) == 64
+    chip = dataclasses.replace(PR, name="small L0A", l0a_bytes=16384)
+    assert min(k for b, k in rows(L.MergeBatch, chip, B=256, M=80, N=80, K=1024) if b == 2) == 32
+
+
+# -- IterBatch -------------------------------------------------------------------------------------------------------
 
 
 def test_iter_condition_1_a_batch_for_every_core() -> None:
@@ -232,7 +240,7 @@ def test_iter_condition_4_run() -> None:
     assert "96 < 128" in refusal("iter_batch", B=32, M=2064, N=2064, K=4096)
 
 
-# -- StreamK -----------------------------------------------------------------------------------------------------------------------
+# -- StreamK ---------------------------------------------------------------------------------------------------------
 
 
 def test_stream_condition_1_gap() -> None:
@@ -288,7 +296,7 @@ def test_stream_reduction_by_kind() -> None:
     assert plan(B=2, M=16, N=16, K=8000, dtype="fp32", deterministic=False).params["reduction"] == "atomic"
 
 
-# -- ASW_Basic ------------------------------------------------------------------------------------------------------------------------
+# -- ASW_Basic -------------------------------------------------------------------------------------------------------
 
 
 def test_asw_condition_1_enough_blocks() -> None:
@@ -332,8 +340,8 @@ def test_asw_full_load_fits_twice_and_has_rounds() -> None:
 
 
 def test_asw_l2_parts_only_beyond_l2() -> None:
-    """(M + N)·K·2 + M·N·4 against 128 MiB = 134217728. M = N = 4096, K = 4096: 67108864·… = 67108864 + 67108864 = 134217728 fits;
-    K = 4112 does not. Each part then fits, and no cheaper cut of columns would do."""
+    """(M + N)·K·2 + M·N·4 against 128 MiB. M = N = K = 4096: 67108864 + 67108864 = 134217728 fits exactly, K = 4112 does not.
+    Each part then fits, and half as many cuts of the columns would not do."""
     assert {r[4:6] for r in rows(L.Blocks, B=1, M=4096, N=4096, K=4096)} == {(1, 1)}
     parts = {r[4:6] for r in rows(L.Blocks, B=1, M=4096, N=4096, K=4112)} - {(1, 1)}
     assert parts

@@ -54,30 +54,30 @@ def test_programs_compute_what_numpy_does(group: int) -> None:
 
 
 KINDS = [
-    ("MergeBatch whole", dict(B=24, M=9, N=12, K=64)),
-    ("MergeBatch panels", dict(B=24, M=9, N=12, K=1000)),
-    ("IterBatch 0", dict(B=4, M=33, N=20, K=50)),
-    ("IterBatch 1", dict(B=8, M=33, N=20, K=50)),
-    ("IterBatch 2", dict(B=4, M=90, N=30, K=140)),
-    ("IterBatch 3", dict(B=4, M=60, N=72, K=140)),
-    ("IterBatch 4", dict(B=8, M=40, N=30, K=140)),
-    ("IterBatch 5", dict(B=8, M=60, N=36, K=100)),
-    ("IterBatch 6", dict(B=4, M=140, N=150, K=190)),
-    ("Blocks held 0", dict(B=3, M=70, N=90, K=40)),
-    ("Blocks held 0 in L2 parts", dict(B=1, M=150, N=140, K=60)),
-    ("Blocks held 1", dict(B=30, M=20, N=40, K=64, batch_a=1)),
-    ("Blocks held 2", dict(B=30, M=40, N=20, K=64, batch_b=1)),
-    ("HoldA", dict(B=5, M=130, N=40, K=40, batch_a=1)),
-    ("StreamK workspace", dict(B=1, M=16, N=16, K=700)),
-    ("StreamK atomic", dict(B=1, M=16, N=16, K=700, operand="fp32")),
-    ("Fill", dict(B=3, M=20, N=30, K=0)),
-    ("Outer", dict(B=20, M=20, N=30, K=1)),
-    ("folded Blocks held 0", dict(B=5, M=7, N=30, K=40, batch_b=1)),
-    ("aligned Blocks held 0", dict(B=5, M=7, N=30, K=40, batch_b=1)),
-    ("relaid Blocks held 0", dict(B=5, M=7, N=30, K=40, batch_a=1)),
-    ("relaid StreamK workspace", dict(B=2, M=7, N=7, K=700, batch_a=1)),
-    ("broadcast IterBatch 1", dict(B=8, M=33, N=20, K=50, batch_a=1)),
-    ("broadcast MergeBatch whole", dict(B=24, M=9, N=12, K=64, batch_a=1)),
+    ("MergeBatch whole", {"B": 24, "M": 9, "N": 12, "K": 64}),
+    ("MergeBatch panels", {"B": 24, "M": 9, "N": 12, "K": 1000}),
+    ("IterBatch 0", {"B": 4, "M": 33, "N": 20, "K": 50}),
+    ("IterBatch 1", {"B": 8, "M": 33, "N": 20, "K": 50}),
+    ("IterBatch 2", {"B": 4, "M": 90, "N": 30, "K": 140}),
+    ("IterBatch 3", {"B": 4, "M": 60, "N": 72, "K": 140}),
+    ("IterBatch 4", {"B": 8, "M": 40, "N": 30, "K": 140}),
+    ("IterBatch 5", {"B": 8, "M": 60, "N": 36, "K": 100}),
+    ("IterBatch 6", {"B": 4, "M": 140, "N": 150, "K": 190}),
+    ("Blocks held 0", {"B": 3, "M": 70, "N": 90, "K": 40}),
+    ("Blocks held 0 in L2 parts", {"B": 1, "M": 150, "N": 140, "K": 60}),
+    ("Blocks held 1", {"B": 30, "M": 20, "N": 40, "K": 64, "batch_a": 1}),
+    ("Blocks held 2", {"B": 30, "M": 40, "N": 20, "K": 64, "batch_b": 1}),
+    ("HoldA", {"B": 5, "M": 130, "N": 40, "K": 40, "batch_a": 1}),
+    ("StreamK workspace", {"B": 1, "M": 16, "N": 16, "K": 700}),
+    ("StreamK atomic", {"B": 1, "M": 16, "N": 16, "K": 700, "operand": "fp32"}),
+    ("Fill", {"B": 3, "M": 20, "N": 30, "K": 0}),
+    ("Outer", {"B": 20, "M": 20, "N": 30, "K": 1}),
+    ("folded Blocks held 0", {"B": 5, "M": 7, "N": 30, "K": 40, "batch_b": 1}),
+    ("aligned Blocks held 0", {"B": 5, "M": 7, "N": 30, "K": 40, "batch_b": 1}),
+    ("relaid Blocks held 0", {"B": 5, "M": 7, "N": 30, "K": 40, "batch_a": 1}),
+    ("relaid StreamK workspace", {"B": 2, "M": 7, "N": 7, "K": 700, "batch_a": 1}),
+    ("broadcast IterBatch 1", {"B": 8, "M": 33, "N": 20, "K": 50, "batch_a": 1}),
+    ("broadcast MergeBatch whole", {"B": 24, "M": 9, "N": 12, "K": 64, "batch_a": 1}),
 ]
 
 
@@ -102,11 +102,11 @@ def test_every_kind_of_schedule(kind: str, arguments: dict[str, object], bias: s
 
 def test_programs_are_read_back_as_they_were_written() -> None:
     for arguments in (
-        dict(B=64, M=17, N=20, K=33, transpose_a=True),
-        dict(B=256, M=32, N=32, K=1024, branch="merge_batch", bias="shared"),
-        dict(B=3, M=300, N=500, K=70, bias="batched"),
-        dict(B=2, M=16, N=16, K=7000),
-        dict(B=130, M=4, N=20, K=1),
+        {"B": 64, "M": 17, "N": 20, "K": 33, "transpose_a": True},
+        {"B": 256, "M": 32, "N": 32, "K": 1024, "branch": "merge_batch", "bias": "shared"},
+        {"B": 3, "M": 300, "N": 500, "K": 70, "bias": "batched"},
+        {"B": 2, "M": 16, "N": 16, "K": 7000},
+        {"B": 130, "M": 4, "N": 20, "K": 1},
     ):
         program = plan_batch(dtype="bf16", **arguments).program  # type: ignore[arg-type]
         text = str(program)

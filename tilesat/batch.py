@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,8 @@ def _plan(
 
     from egraph_rules.batch.catalogue import branch_rules
     from egraph_rules.batch.saturate import saturate, state
-    from extraction.batch import BRANCHES, best_by_branch, pick, split_of
+    from egraph_rules.engine import StopReason
+    from extraction.batch import BRANCHES, best_by_branch, fallback, pick, split_of
     from extraction.batch_refusals import why_refused
 
     families = branch_rules(rules)
@@ -144,6 +145,8 @@ def _plan(
     found = best_by_branch(frozen, p, chip)
     refused = {b: why_refused(b, reading, p, chip, b0, frozen, families) for b in BRANCHES if b not in found}
     choice = found.get(order) if order in BRANCHES else pick(found, order)
+    if choice is None and report.stop is not StopReason.SATURATED:
+        choice = fallback(p, chip)
     if choice is None and order in BRANCHES:
         raise Rejected(f"{order} is not capable of {p} on {chip.name}: {'; '.join(refused[order])}")
     if choice is None:
@@ -157,21 +160,23 @@ def _plan(
         split_of(choice),
         parameters(schedule, chip, b0),
         choice.latency,
-        {b: found[b].latency for b in BRANCHES if b in found},
-        refused,
+        {b: found[b].latency for b in BRANCHES if b in found} or {choice.branch: choice.latency},
+        {b: reasons for b, reasons in refused.items() if b != choice.branch},
         schedule,
         report,
-        _notes(p, chip, schedule),
+        tuple(_notes(p, chip, schedule, report)),
     )
 
 
-def _notes(p: BatchProblem, chip: Chip, s: Schedule) -> tuple[str, ...]:
+def _notes(p: BatchProblem, chip: Chip, s: Schedule, report: Report) -> Iterator[str]:
+    from egraph_rules.engine import StopReason
     from ir_bridge.batch.lift import workspace_of
 
+    if report.stop is not StopReason.SATURATED:
+        yield f"the {report.stop.value} ended the search; this is the best plan found so far"
     need = p.total_bytes + workspace_of(s, chip)
     if need > chip.gm_bytes:
-        return (f"tensors and workspace take {need} bytes, {chip.name} has {chip.gm_bytes} bytes of global memory (nominal)",)
-    return ()
+        yield f"tensors and workspace take {need} bytes, {chip.name} has {chip.gm_bytes} bytes of global memory (nominal)"
 
 
 # -- the core's product, through the L0 rules ------------------------------------------------------------------------

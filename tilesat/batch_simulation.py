@@ -3,12 +3,12 @@
 The simulator models one core. A multi-core run is approximated by the busiest one:
 
 * core 0 and vector core 0, which get the first and therefore never the fewest blocks, run their part of the program;
-* **shared bandwidth**: a core draws from global memory at most its own port's rate, and at most the chip's bandwidth divided by the
-  cores that are busy; what the latency model says hits L2 comes at L2's rates instead. Both are folded into one effective rate,
-  total bytes over the sum of both times, which every load of the core gets;
+* **shared bandwidth**: a core draws from global memory at most its own port's rate, and at most the chip's bandwidth divided by
+  the cores that are busy; what the latency model says hits L2 comes at L2's rates instead. Both are folded into one effective
+  rate, total bytes over the sum of both times, which every load of the core gets;
 * stores get the core's share of global-memory bandwidth;
-* a barrier between phases costs ``chip.sync_cycles``; cores never wait for each other otherwise, and bank or channel conflicts are
-  not modelled.
+* a barrier between phases costs ``chip.sync_cycles``; cores never wait for each other otherwise, and bank or channel conflicts
+  are not modelled.
 
 So the simulator adds what the latency model leaves out (pipelines that fill and drain, stalls on buffers, short transfers), and
 takes from it how many bytes come from where.

@@ -110,11 +110,6 @@ def merged_groups(p: BatchProblem, chip: Chip, b: Size, k_l1: Size) -> Size:
     return found if found.ndim else int(found)
 
 
-def k_l1_floor(p: BatchProblem, chip: Chip, k_l0_max: Size) -> Size:
-    """Least k_L1: min(k_L0_max, 128 B / dtype), in whole boxes ("MergeBatch, Step 3")."""
-    return align_up(least(k_l0_max, chip.run_bytes // p.bytes), p.box_k)
-
-
 # -- base tiles of one batch's product in L1 -------------------------------------------------------------------------
 
 

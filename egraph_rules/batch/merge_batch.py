@@ -93,10 +93,16 @@ def panel_cut(depth: Integer) -> Comparison:
     return depth < boxed_k()
 
 
+def deepest_l0_panel(b: Integer) -> Integer:
+    """k_L0_max: min(k_L0a, k_L0b) of b merged batches."""
+    left, right = merged_rows(b) * Q.bytes * copies(), merged_columns(b) * Q.bytes * copies()
+    return smaller_of(CHIP.l0a // left, CHIP.l0b // right)
+
+
 @predicate
-def panel_run_long_enough(depth: Integer) -> Comparison:
-    """k_L1 = {depth} is at least 128 B / dtype, as bytes of a run"""
-    return depth * Q.bytes >= CHIP.run
+def panel_deep_enough(depth: Integer, l0_depth: Integer) -> Comparison:
+    """k_L1 = {depth} is at least min(k_L0_max, 128 B / dtype), k_L0_max = {l0_depth}"""
+    return depth >= smaller_of(l0_depth, CHIP.run // Q.bytes)
 
 
 @predicate
@@ -238,7 +244,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
         when=[
             panel_cut(x),
             panel_in_boxes(x),
-            panel_run_long_enough(x),
+            panel_deep_enough(x, deepest_l0_panel(b)),
             panels_fit_l1(merged_rows(b), merged_columns(b), x, copies(), literal(0)),
         ],
         then=[union(Result(Q.p), MergeBatch(Q.p, b, x))],
