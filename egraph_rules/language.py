@@ -46,6 +46,11 @@ problem = table(
     "table already; L0A/L0B load rates in bytes per 1000 cycles",
 )
 allows = table("allows", "p regime:String", about="the target's lowering can emit this design axis for the problem")
+pinned = table(
+    "pinned",
+    "p copies",
+    about="an operand may be held in one buffer across the grid; the pipeline that the product stands in keeps so many copies",
+)
 extent = table("extent", "e", about="tile extents of the target: multiples of the fractal")
 axis_m = table(
     "axis_m",

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from cost.hardware import Target
 from cost.physical import align_up
-from egraph_rules.language import FRACTAL, allows, problem
+from egraph_rules.language import FRACTAL, allows, pinned, problem
 from egraph_rules.program import ProgramFacts
 
 if TYPE_CHECKING:
     from cost.problem import Problem
 
-#: Design axes that a target's lowering can emit, as ``allows`` names them.
-OPERAND_STATIONARY, DOUBLE_BUFFER_C = "operand_stationary", "double_buffer_c"
+#: A design axis that a target's lowering can emit, as ``allows`` names it.
+DOUBLE_BUFFER_C = "double_buffer_c"
 
 #: More columns than any product has: no bias, no limit.
 _UNLIMITED = 1 << 40
@@ -31,10 +31,12 @@ def state_problem(
     operand_stationary: bool = False,
     double_buffer_c: bool = False,
     bias_copies: int = 1,
+    copies: int = 1,
 ) -> int:
     """Add problem ``p`` and its limits to ``facts``; returns its index.
 
-    ``bias_copies``: how many copies of a bias window the pipelines around the product keep in the bias table.
+    ``bias_copies``: how many copies of a bias window the pipelines around the product keep in the bias table; ``copies``: how
+    many of an operand's panel the loop it stands in keeps.
     """
     index = len(facts.problems)
     facts.problems.append(p)
@@ -51,7 +53,7 @@ def state_problem(
         *_load_rates(target),
     )
     if operand_stationary:
-        facts.state(allows, index, OPERAND_STATIONARY)
+        facts.state(pinned, index, copies)
     if double_buffer_c:
         facts.state(allows, index, DOUBLE_BUFFER_C)
     return index

@@ -21,13 +21,13 @@ from egraph_rules.language import (
     Cube,
     P,
     Schedule,
-    allows,
+    pinned,
     the_problem,
     window,
 )
 from egraph_rules.rule import Rule, Term, family, member, rule, variables
 
-m, n, scope, a, b = variables("m n scope deep_a deep_b")
+m, n, scope, a, b, copies = variables("m n scope deep_a deep_b copies")
 ONE, TWO, FOUR = literal(1), literal(2), literal(4)
 
 
@@ -50,6 +50,13 @@ def holding_a_loads_less(m: Integer, n: Integer) -> Comparison:
 def holding_b_loads_less(m: Integer, n: Integer) -> Comparison:
     """at {m} × {n} windows, holding B takes fewer load cycles (weighted by bandwidth) than holding A"""
     return _load_holding_a(m) > _load_holding_b(n)
+
+
+def held_depth(moving: Integer, extent: Integer) -> Integer:
+    """Buffers of a held panel: one; but where the moving axis leaves a boundary, the panel is fetched once more for it, as a
+    straight line of whatever loop the product stands in, and a pipeline keeps copies of that."""
+    boundary = ceil_div(moving % extent, extent)  # 0 or 1
+    return literal(1) + (copies - 1) * boundary
 
 
 def full_depth(regime: int) -> Term:
@@ -80,15 +87,15 @@ def STATIONARITY() -> Iterator[Rule]:
         "a_stationary",
         "for mi: hold A[mi, :] in one buffer; for ni: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
-        when=[fits_l0a(P.max_k, ONE, a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), pinned(P.p, copies)],
+        when=[fits_l0a(P.max_k, held_depth(P.N, n), a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
         then=[member(Schedule(P.p, scope), full_depth(A_STATIONARY))],
     )
     yield rule(
         "b_stationary",
         "for ni: hold B[:, ni] in one buffer; for mi: C[mi, ni] = A[mi, :] @ B[:, ni]",
         stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), allows(P.p, "operand_stationary")],
-        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, ONE, b), bias_window_fits(n, scope, ONE)],
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), pinned(P.p, copies)],
+        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, held_depth(P.M, m), b), bias_window_fits(n, scope, ONE)],
         then=[member(Schedule(P.p, scope), full_depth(B_STATIONARY))],
     )

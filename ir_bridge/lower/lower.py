@@ -87,7 +87,7 @@ class _Lowering:
         self.double_buffer_c = double_buffer_c
         self.output_only = False
         self.numbers: dict[Var, int] = {}
-        self.problems: dict[tuple[Problem, bool, int], int] = {}
+        self.problems: dict[tuple[Problem, bool, int, int], int] = {}
         self.loads: dict[object, int] = {}
         self.stated: set[int] = set()
         self.products: set[Var] = set()
@@ -149,14 +149,15 @@ class _Lowering:
         m, n, k = ops.extents
         bias = None if ops.bias is None else "bias" if _space(ops.bias) is Space.BIAS else "mat"
         p = Problem(m, n, k, ops.left_type.dtype, ops.right_type.dtype, ops.result_type.dtype, accumulate, bias)
-        copies = _copies_in_flight(site) if bias == "mat" else 1
-        index = self.stated_problem(p, operand_stationary=True, bias_copies=copies)
-        if self.output_only and (p, False, copies) not in self.problems:
-            self.out.state(L.output_only, index, self.stated_problem(p, operand_stationary=False, bias_copies=copies))
+        bias_copies = _copies_in_flight(site) if bias == "mat" else 1
+        copies = 1 if accumulate else _stages(site)  # a caller's accumulator is never cut, so nothing is held for it
+        index = self.stated_problem(p, operand_stationary=True, bias_copies=bias_copies, copies=copies)
+        if self.output_only and (p, False, bias_copies, 1) not in self.problems:
+            self.out.state(L.output_only, index, self.stated_problem(p, operand_stationary=False, bias_copies=bias_copies))
         return index
 
-    def stated_problem(self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1) -> int:
-        key = (p, operand_stationary, bias_copies)
+    def stated_problem(self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1, copies: int = 1) -> int:
+        key = (p, operand_stationary, bias_copies, copies)
         found = self.problems.get(key)
         if found is None:
             found = self.problems[key] = state_problem(
@@ -166,6 +167,7 @@ class _Lowering:
                 operand_stationary=operand_stationary,
                 double_buffer_c=self.double_buffer_c,
                 bias_copies=bias_copies,
+                copies=copies,
             )
         return found
 
@@ -317,6 +319,11 @@ def _bytes(v: Var) -> int:
 def _copies_in_flight(site: Site) -> int:
     """How many copies of a bias window the pipelines around a statement list keep: in the bias table every level has its own."""
     return math.prod(s.stage or 1 for s in site.loops if s.kind is LoopKind.PIPELINE)
+
+
+def _stages(site: Site) -> int:
+    """How many copies of a panel the loop right around a statement list keeps."""
+    return (site.loops[-1].stage or 1) if site.loops and site.loops[-1].kind is LoopKind.PIPELINE else 1
 
 
 def _word(e: object) -> str:
