@@ -36,7 +36,7 @@ def test_cost_models(table, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "roofline" in done.stdout
     assert "against device times" in done.stdout
-    assert f"wrote {out}: report.html" in done.stderr
+    assert f"results are in {out}" in done.stderr
     assert (out / "report.html").exists()
     again = cli(*asked, "--json")
     assert "2 of 2 items are done already" in again.stderr
@@ -54,6 +54,15 @@ def test_ablation(table, tmp_path):
     data = json.loads(cli("study", "ablation", "--corpus", table, "--design", "one-in", "--workers", 0, "--json").stdout)
     assert data["schema"] == "tilesat.ablation/1"
     assert data["effects"][0]["name"] == "+loads"
+
+
+def test_batch(tmp_path):
+    done = cli("study", "batch", "--suite", "smoke", "-o", tmp_path / "out", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "problems (smoke) on ascend950pr, reading analysis" in done.stdout
+    bad = cli("study", "batch", "--suite", "smoky")
+    assert bad.returncode == 2
+    assert "Did you mean 'smoke'" in bad.stderr
 
 
 def test_all_in_one_command(table, tmp_path):

@@ -123,6 +123,19 @@ def test_a_second_run_repeats_nothing(tmp_path):
     assert [r["item"] for r in lines(out)] == [str(n) for n in GOOD]
 
 
+def test_failed_items_run_again_when_asked(tmp_path, monkeypatch):
+    run(Squares((1, 13, 2)), workers=0, out=tmp_path)
+    log = tmp_path.parent / "log"
+    study = Squares((1, 13, 2), str(log))
+    assert "error" in run(study, workers=0, out=tmp_path)[1]
+    assert not log.exists()
+    monkeypatch.setattr(Squares, "run", lambda self, item: ({"square": int(item) ** 2}, {}))
+    rows = run(study, workers=0, out=tmp_path, retry=True)
+    assert [r["result"]["square"] for r in rows] == [1, 169, 4]
+    assert [r["item"] for r in lines(tmp_path)] == ["1", "13", "2", "13"]
+    assert run(study, workers=0, out=tmp_path) == rows
+
+
 def test_kill_9_and_go_on(tmp_path):
     """The parent is killed in the middle; its workers end by themselves; the next run does what is missing and no more."""
     out, log = tmp_path / "out", tmp_path / "log"

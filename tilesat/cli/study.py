@@ -41,11 +41,14 @@ Executor = Annotated[
     typer.Option(metavar="dask://HOST:PORT", help="Work on a Dask cluster (extra cluster).", show_default=False),
 ]
 
+Retry = Annotated[bool, typer.Option("--retry", help="Run items again that failed.", show_default=False)]
+
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(name="study", help="Studies: which cost model to trust, which rules matter.", no_args_is_help=True)
     group.command("cost-models")(command(cost_models))
     group.command("ablation")(command(ablation))
+    group.command("batch")(command(batch))
     group.command("all")(command(everything))
     app.add_typer(group)
 
@@ -63,6 +66,7 @@ def cost_models(
     out: Out = None,
     workers: Workers = None,
     executor: Executor = None,
+    retry: Retry = False,
     json: options.AsJson = False,
 ) -> int:
     """Compare cost models on every product of a corpus, by a referee.
@@ -83,6 +87,7 @@ def cost_models(
         out=out,
         workers=workers,
         executor=executor,
+        retry=retry,
         progress=True,
     )
     found = _kept(study, out)
@@ -109,6 +114,7 @@ def ablation(
     out: Out = None,
     workers: Workers = None,
     executor: Executor = None,
+    retry: Retry = False,
     json: options.AsJson = False,
 ) -> int:
     """Tile every program of a corpus under every rule set of a design.
@@ -131,6 +137,7 @@ def ablation(
         out=out,
         workers=workers,
         executor=executor,
+        retry=retry,
         progress=True,
     )
     found = _kept(study, out)
@@ -139,18 +146,41 @@ def ablation(
     return _tell_ablation(found, out, json)
 
 
+def batch(
+    suite: Annotated[str, typer.Option(metavar="NAME", help="smoke, standard or full.")] = "standard",
+    chip: Annotated[str, typer.Option(metavar="NAME", help="A chip's name, or the path of a description.")] = "ascend950pr",
+    reading: Annotated[str, typer.Option(metavar="NAME", help="analysis or operator.")] = "analysis",
+    out: Out = None,
+    workers: Workers = None,
+    executor: Executor = None,
+) -> int:
+    """Plan batch matmuls with and without each branch's rules, and compare the latency model with the simulator.
+
+    See docs/batch.md for branches, readings and what is approximated.
+    """
+    from tilesat.studies.batch import study_batch
+
+    study = partial(study_batch, suite, chip=chip, reading=reading, out=out, workers=workers, executor=executor, progress=True)
+    found = _kept(study, out)
+    if isinstance(found, int):
+        return found
+    print(found.markdown())
+    return _ended({r["item"]: r["error"] for r in found.rows if "error" in r}, out)
+
+
 def everything(
     corpus: Corpus = "standard",
     target: options.TargetName = "ascend910b",
     out: Annotated[str, typer.Option("--out", "-o", metavar="DIR", help="Results go to folders below this one.")] = "results",
     workers: Workers = None,
     executor: Executor = None,
+    retry: Retry = False,
 ) -> int:
     """Both studies with all models and all rules: the tables of docs/findings.md.
 
     DIR/cost-models and DIR/ablation hold the tables and reports.
     """
-    common: dict[str, Any] = {"corpus": corpus, "target": target, "workers": workers, "executor": executor}
+    common: dict[str, Any] = {"corpus": corpus, "target": target, "workers": workers, "executor": executor, "retry": retry}
     first = cost_models(out=str(Path(out) / "cost-models"), **common)
     if first not in (DONE, FOUND):
         return first
@@ -215,5 +245,5 @@ def _ended(errors: dict[str, str], out: str | None) -> int:
     for item, why in errors.items():
         note(f"failed: {item}: {why}")
     if out is not None:
-        note(f"wrote {out}: report.html, report.md and tables")
+        note(f"results are in {out}")
     return FOUND if errors else DONE

@@ -38,6 +38,7 @@ def compare_cost_models(
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     executor: str | None = None,
+    retry: bool = False,
     progress: bool = False,
 ) -> Comparison:
     """Compare cost models on every product of a corpus, by a referee.
@@ -48,8 +49,8 @@ def compare_cost_models(
     ``seed``.
 
     ``out`` is a results folder: rows are kept there as they come, a run that was cut short goes on where it ended, and tables and
-    reports are written beside them. ``workers`` processes (None: one a core; 0: in this process), or ``executor``, the
-    ``dask://HOST:PORT`` of a cluster, do the work.
+    reports are written beside them; ``retry`` runs items again that failed. ``workers`` processes (None: one a core; 0: in this
+    process), or ``executor``, the ``dask://HOST:PORT`` of a cluster, do the work.
 
     Raises :class:`StudyError`, CorpusError, CostModelError or RuleSetError for names that mean nothing and folders that cannot be
     used. A product that fails is a row with its error.
@@ -77,6 +78,7 @@ def compare_cost_models(
         out=out,
         workers=workers,
         executor=executor,
+        retry=retry,
         progress=progress,
         finish=lambda rows: Comparison(study, tuple(rows)).files(),
     )
@@ -97,14 +99,15 @@ def ablate(
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     executor: str | None = None,
+    retry: bool = False,
     progress: bool = False,
 ) -> Ablation:
     """Tile every program of a corpus under every rule set of a design, and measure what the sets' families are worth.
 
     ``base``: a rule set (name, set, or names and places of families). ``design``: "one-out" takes each family of the base away,
     "one-in" puts each into the least set there is, "pairs" takes each pair away too; or a list of rule sets to compare with the
-    base. ``residency``: where the simulator has operands begin, "mat" or "gm". ``corpus``, ``out``, ``workers``, ``executor`` and
-    what is raised are as for :func:`compare_cost_models`; a program that fails, or is left without a legal plan, is a row.
+    base. ``residency``: where the simulator has operands begin, "mat" or "gm". ``corpus``, ``out`` to ``progress`` and what is
+    raised are as for :func:`compare_cost_models`; a program that fails, or is left without a legal plan, is a row.
     """
     from cost.hardware import get_target
     from egraph_rules.engine import Limits
@@ -130,6 +133,7 @@ def ablate(
         out=out,
         workers=workers,
         executor=executor,
+        retry=retry,
         progress=progress,
         finish=lambda rows: Ablation(study, tuple(rows)).files(),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -138,13 +140,16 @@ def never_fired(a: Ablation) -> str:
 
 
 def trouble(a: Ablation) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[str]]]]:
-    """Programs without a legal plan and what went wrong, as titled tables."""
+    """Programs without a legal plan (reasons without their numbers, which programs.csv has), and what went wrong."""
     lost = []
     for v in a.study.sets:
-        without = {name: r for name, r in a.results(v).items() if r["status"] != LEGAL}
-        lost += [(v.name, name, r["status"], "; ".join(r["why"])) for name, r in without.items()]
+        without = {name: r["why"] for name, r in a.results(v).items() if r["status"] != LEGAL}
+        if without:
+            reasons = Counter(re.sub(r"\d[\d ×·,]*", "… ", w).strip() for why in without.values() for w in why)
+            said = "; ".join(f"{w} ({n}×)" for w, n in sorted(reasons.items(), key=lambda x: (-x[1], x[0]))[:4])
+            lost.append((v.name, str(len(without)), said, ", ".join(without)))
     if lost:
-        yield "Programs without a legal plan", ("set", "program", "status", "why"), lost
+        yield "Programs without a legal plan", ("set", ">how many", "why", "which"), lost
     if a.errors:
         yield "Items that failed", ("item", "why"), list(a.errors.items())
     limits = [(v.name, n, r["stop"]) for v in a.study.sets for n, r in a.results(v).items() if r["stop"] != "saturated"]

@@ -90,7 +90,7 @@ class Folder:
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
                 row = json.loads(line)
-                found.setdefault(row["item"], row)
+                found[row["item"]] = row  # a later row is of an item that was run again
             except (ValueError, KeyError, TypeError) as e:
                 repair = "take the line out to have its item run again"
                 raise StudyError(f"{self.results} line {number} is no row of a study ({e}); {repair}") from e

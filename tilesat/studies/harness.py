@@ -20,13 +20,15 @@ def run(
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     executor: str | None = None,
+    retry: bool = False,
     progress: bool = False,
     finish: Callable[[list[Row]], dict[str, str]] | None = None,
 ) -> list[Row]:
     """All rows of ``study``, in the order of its items.
 
     ``out`` is the results folder: rows that are there are not made again, and ``finish(rows)`` gives the files to put beside
-    them. Without it results are kept in memory only. ``workers``, ``executor``: see :func:`tilesat.studies.executors.rows`.
+    them. Without it results are kept in memory only. ``retry``: items that failed are run again. ``workers``, ``executor``: see
+    :func:`tilesat.studies.executors.rows`.
     """
     items = list(study.items())
     if not items:
@@ -34,7 +36,8 @@ def run(
     what = manifest(study)  # which also finds names that mean nothing, before any work
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(Folder(out, what)) if out is not None else None
-        done = dict(folder.rows) if folder is not None else {}
+        kept = folder.rows if folder is not None else {}
+        done = {item: row for item, row in kept.items() if not (retry and "error" in row)}
         missing = [i for i in items if i not in done]
         bar = stack.enter_context(Progress(study.kind, len(items), len(items) - len(missing), progress))
         coming = rows_of(study, missing, workers, executor) if missing else iter(())
