@@ -317,6 +317,13 @@ def test_asw_blocks_reach_the_cores_and_fit_l0c() -> None:
         assert n % 16 == 0
 
 
+def test_asw_boxes_of_one_byte_elements_may_leave_cores_idle() -> None:
+    """int8, A stored transposed: blocks have at least 32 rows. B = 3, M = 245, N = 16: 48 blocks of 16 × 16, 24 of 32 × 16."""
+    found = plan(B=3, M=245, N=16, K=8, dtype="int8", transpose_a=True, transpose_b=True)
+    assert found.branch == "asw_basic"
+    assert (found.params["m_t"], found.params["cores"]) == (32, 24)
+
+
 def test_asw_both_depths_of_accumulators() -> None:
     """256 × 256 fills L0C once, 256 × 128 twice."""
     found = {r[:3] for r in rows(L.Blocks, B=1, M=8192, N=8192, K=512)}

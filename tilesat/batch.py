@@ -200,7 +200,7 @@ def l0_tile(product: CoreProduct, p: BatchProblem, chip: Chip) -> tuple[int, int
     """
     import numpy as np
 
-    priced = _candidates(product.M, product.N, min(product.K, DEEP), p.operand, chip.target, product.fixed)
+    priced = candidates_of(product.M, product.N, min(product.K, DEEP), p.operand, chip.target, product.fixed)
     c = priced.schedules.candidates
     m, n, k = c.m, c.n, c.k
     mask = product.admits(m, n, k)
@@ -215,7 +215,7 @@ def l0_tile(product: CoreProduct, p: BatchProblem, chip: Chip) -> tuple[int, int
 
 
 @functools.lru_cache(maxsize=512)
-def _candidates(M: int, N: int, K: int, operand: DType, target: Target, fixed: bool) -> Priced:
+def candidates_of(M: int, N: int, K: int, operand: DType, target: Target, fixed: bool) -> Priced:
     """Output-stationary schedules of a product by the L0 rules, priced by the roofline; one window only where ``fixed``."""
     from cost.models import cost_model
     from cost.problem import Problem

@@ -51,6 +51,11 @@ NOTHING, HELD_A, HELD_B = 0, 1, 2
 SMALL_SIDE, ROUNDS = 256, 4
 
 
+def boxed_blocks() -> Integer:
+    """Blocks of the smallest tiles, which for one-byte elements are larger than 16 × 16."""
+    return Q.B * ceil_div(Q.M, Q.box_m) * ceil_div(Q.N, Q.box_n)
+
+
 @predicate
 def enough_blocks(blocks: Integer) -> Comparison:
     """condition 1: P = B·⌈M/M^t⌉·⌈N/N^t⌉ = {blocks}, at 16 × 16, is at least C"""
@@ -158,7 +163,7 @@ def _entries() -> Iterator[Rule]:
         stage="batch_enter",
         reads=[the_batch(), the_chip(), read_as("analysis")],
         when=[has_depth(Q.K), enough_blocks(fractal_blocks())],
-        then=[block_home(Q.p, CHIP.C)],
+        then=[block_home(Q.p, smaller_of(CHIP.C, boxed_blocks()))],
     )
     for name, reason in (("deep", too_shallow_to_stream(Q.K, least_streamed())), ("spread", too_many_batches_to_stream(Q.B))):
         yield rule(
