@@ -322,8 +322,9 @@ def _copies_in_flight(site: Site) -> int:
 
 
 def _stages(site: Site) -> int:
-    """How many copies of a panel the loop right around a statement list keeps."""
-    return (site.loops[-1].stage or 1) if site.loops and site.loops[-1].kind is LoopKind.PIPELINE else 1
+    """How many copies of a panel the loop whose body a statement list is keeps."""
+    loop = site.owner
+    return (loop.stage or 1) if isinstance(loop, For) and loop.kind is LoopKind.PIPELINE else 1
 
 
 def _word(e: object) -> str:
