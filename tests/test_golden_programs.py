@@ -79,7 +79,7 @@ def test_the_same_diagnostics(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", TILED, ids=row_id)
 def test_legal_and_the_same_numbers(row: dict[str, Any]) -> None:
     before, result = tiled(row)
-    check_legal(before, result.program, row["target"])
+    check_legal(before, result, row["target"])
     check_meaning(before, result.program, seed=1)
     check_numbers(before, result.program, CHAINED if row["name"].startswith("chain-") else TOLERANCE)
 
