@@ -305,6 +305,18 @@ def test_merging_wastes_multiplies_and_saves_transfers_and_drains() -> None:
     assert eight["gm"][0] == two["gm"][0]
 
 
+def test_one_piece_at_a_time_makes_the_cube_wait() -> None:
+    """B = C, M = 496, N = 64, K = 512, A whole (507904 bytes): 16384 bytes are left, one piece of 128 × 64 or two of 64 × 64."""
+    p = problem(B=32, M=496, N=64, K=512)
+    single, double = (
+        work.iter_work(p, PR, np.array([tiling.ONE_LEFT]), np.array([cut]), *one(1, 1)).arrays(1) for cut in (128, 64)
+    )
+    assert (single["serial"][0], double["serial"][0]) == (1, 0)
+    waits = latencies(work.iter_work(p, PR, np.array([tiling.ONE_LEFT]), np.array([128]), *one(1, 1)), PR, 1).row(0)
+    overlaps = latencies(work.iter_work(p, PR, np.array([tiling.ONE_LEFT]), np.array([64]), *one(1, 1)), PR, 1).row(0)
+    assert waits.total > overlaps.total
+
+
 def test_the_reduction_grows_with_grid_k() -> None:
     p = problem(B=1, M=64, N=64, K=200_000)
     few, many = (work.stream_k_work(p, PR, *one(1, 1, g, 0)).arrays(1) for g in (2, 8))

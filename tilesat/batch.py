@@ -275,13 +275,14 @@ def _merge_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
 
 def _iter_parameters(s: Schedule, chip: Chip, b0: int) -> dict[str, Any]:
     from cost.batch import tiling
-    from cost.batch.schedule import iter_cut, iter_stage
+    from cost.batch.schedule import iter_piece, iter_stage
     from cost.batch.work import iter_block
     from cost.physical import ceil_div
 
     p, c = s.problem, s.columns
     assert s.tile is not None
-    cut, by_rows = iter_cut(p, c["case"], c["step"]), c["case"] in (tiling.ONE_RIGHT, tiling.PING_RIGHT)
+    by_rows = c["case"] in (tiling.ONE_RIGHT, tiling.PING_RIGHT)
+    cut = int(iter_piece(p, c, s.tile[0], s.tile[2]))
     base = iter_block(p, chip, c["case"], c["accumulators"], cut)
     found = {
         "b_core": tiling.batches_per_core(p, chip),

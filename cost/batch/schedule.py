@@ -103,8 +103,7 @@ def _iterated(p: BatchProblem, chip: Chip, c: dict[str, int]) -> CoreProduct:
 
     def admits(m: Any, n: Any, k: Any) -> Any:
         l1 = iter_l1(p, c, m, n, k, iter_stage(p, chip, c, m, n, k)) <= chip.l1_bytes
-        cut_well = cut % k == 0 if case in (*_LEFT_CASES, tiling.BOTH_CUT) else k > 0
-        return _l0(p, chip, m, n, k, depth, c["accumulators"]) & l1 & cut_well
+        return _l0(p, chip, m, n, k, depth, c["accumulators"]) & l1
 
     return CoreProduct(rows, columns, depth, False, admits)
 
@@ -114,6 +113,12 @@ def iter_cut(p: BatchProblem, case: int, step: int) -> int:
     if case in _RIGHT_CASES:
         return align_up(ceil_div(p.M, step), p.box_m)
     return align_up(ceil_div(p.K, step), p.box_k)
+
+
+def iter_piece(p: BatchProblem, c: dict[str, int], m: Any, k: Any) -> Any:
+    """The same in whole L0 tiles: what a piece takes in L1, and how far the loop over pieces steps."""
+    by_rows = c["case"] in _RIGHT_CASES
+    return align_up(iter_cut(p, c["case"], c["step"]), m if by_rows else k)
 
 
 def pieces(p: BatchProblem, case: Any, step: Any) -> Any:
@@ -131,7 +136,7 @@ def iter_stage(p: BatchProblem, chip: Chip, c: dict[str, int], m: Any, n: Any, k
 
 def iter_l1(p: BatchProblem, c: dict[str, int], m: Any, n: Any, k: Any, stage: Any) -> Any:
     """Bytes of L1 that one core's loops hold, everything in whole L0 tiles (specification 3, "IterBatch", condition 3)."""
-    case, cut = c["case"], iter_cut(p, c["case"], c["step"])
+    case, piece = c["case"], iter_piece(p, c, m, k)
     depth = align_up(p.K, k)
     a, b = align_up(p.M, m) * depth * p.bytes, depth * align_up(p.N, n) * p.bytes
     bias = tiling.bias_rows(p, n)
@@ -143,7 +148,7 @@ def iter_l1(p: BatchProblem, c: dict[str, int], m: Any, n: Any, k: Any, stage: A
     # The first piece is peeled where it adds the bias, beside those in the loop.
     copies = stage + (twice if p.bias and case not in _RIGHT_CASES else 0)
     if case in _LEFT_CASES:
-        return twice * a + copies * cut * n * p.bytes + bias
+        return twice * a + copies * piece * n * p.bytes + bias
     if case in _RIGHT_CASES:
-        return twice * b + copies * align_up(cut, m) * depth * p.bytes + bias
-    return copies * (m + n) * cut * p.bytes + bias
+        return twice * b + copies * piece * depth * p.bytes + bias
+    return copies * (m + n) * piece * p.bytes + bias

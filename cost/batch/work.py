@@ -132,7 +132,7 @@ def iter_work(p: BatchProblem, chip: Chip, case: Ints, cut: Ints, batches: Ints,
     k = np.where(left | both, cut, p.K)
     a_times, b_times = np.where(both, columns, 1), np.where(left | both, rows, 1)
     pieces_a = np.where(right, ceil_div(p.M, cut), np.where(both, rows * columns * ceil_div(p.K, cut), 1))
-    pieces_b = np.where(left | both, rows * np.where(both, columns, 1) * ceil_div(p.K, cut), 1)
+    pieces_b = np.where(left | both, rows * columns * ceil_div(p.K, cut), 1)
     a, b = float(p.M) * p.K * p.bytes, float(p.K) * p.N * p.bytes
     bill_a = billed(chip, run_a(p, np.where(right, cut, p.M), k))
     bill_b = billed(chip, run_b(p, k, np.where(left | both, base_n, p.N)))
@@ -150,11 +150,23 @@ def iter_work(p: BatchProblem, chip: Chip, case: Ints, cut: Ints, batches: Ints,
         gm=core * part,
         l2=core * (1 - part),
         exposed=(accumulators == 1).astype(np.float64),
+        serial=_pieces_wait(p, chip, case, cut, base_m, base_n).astype(np.float64),
         gm_read=from_gm,
         l2_read=reads - from_gm,
         written=result_bytes(p),
         core_written=float(per) * p.M * p.N * p.result.bytes,
     )
+
+
+def _pieces_wait(p: BatchProblem, chip: Chip, case: Ints, cut: Ints, m: Ints, n: Ints) -> Any:
+    """Does L1 hold one piece only, so that the cube waits for the next? (Cases c and e; d has two of everything.)"""
+    rows, columns, depth = tiling.boxed(p)
+    elements = np.select(
+        [case == ONE_LEFT, case == ONE_RIGHT, case == BOTH_CUT],
+        [rows * depth + 2 * cut * n, columns * depth + 2 * cut * depth, 2 * (m + n) * cut],
+        0,
+    )
+    return elements * p.bytes > chip.l1_bytes
 
 
 # -- ASW_Basic -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cost.batch import tiling
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
-from cost.batch.schedule import Schedule, iter_cut, iter_stage
+from cost.batch.schedule import Schedule, iter_piece, iter_stage
 from cost.physical import align_up, ceil_div
 from ir_bridge.batch.builder import Builder, Index, add, div, mul, smaller, sub
 from ir_bridge.batch.operands import Side, Tensors
@@ -143,7 +143,7 @@ def _left_whole(t: Tensors, chip: Chip, s: Schedule, tile: Tile) -> One:
     """(c), (d): A whole in L1, B in pieces of K past it."""
     p, c = t.problem, s.columns
     m, n, k = tile
-    cut = iter_cut(p, c["case"], c["step"])
+    cut = int(iter_piece(p, c, m, k))
     stage = int(iter_stage(p, chip, c, m, n, k))
 
     def one(b: Builder, u: Index, stop: Index, state: Var) -> Var:
@@ -164,7 +164,7 @@ def _right_whole(t: Tensors, chip: Chip, s: Schedule, tile: Tile) -> One:
     """(c), (d): B whole in L1, A in pieces of M past it."""
     p, c = t.problem, s.columns
     m, n, k = tile
-    cut = iter_cut(p, c["case"], c["step"])
+    cut = int(iter_piece(p, c, m, k))
     stage = int(iter_stage(p, chip, c, m, n, k))
     depth = align_up(p.K, k)
 
@@ -173,7 +173,7 @@ def _right_whole(t: Tensors, chip: Chip, s: Schedule, tile: Tile) -> One:
 
         def piece(inner: Builder, r: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
             held = inner.clipped("piece", r, cut, p.M)
-            left = t.a.load(inner, u, r, align_up(cut, m), held, 0, depth, p.K)
+            left = t.a.load(inner, u, r, cut, held, 0, depth, p.K)
 
             def window(x: Builder, i: Index, rows: Index, j: Index, columns: Index, state_in: Var) -> Var:
                 sides = Side(left.mat, i), Side(right.mat, 0, j)
@@ -192,7 +192,7 @@ def _both_cut(t: Tensors, chip: Chip, s: Schedule, tile: Tile) -> One:
     """(e): A and B in pieces of K."""
     p, c = t.problem, s.columns
     m, n, k = tile
-    cut = iter_cut(p, c["case"], c["step"])
+    cut = int(iter_piece(p, c, m, k))
     stage = int(iter_stage(p, chip, c, m, n, k))
 
     def one(b: Builder, u: Index, stop: Index, state: Var) -> Var:
