@@ -55,6 +55,10 @@ def test_a_plan_says_everything() -> None:
     assert set(found.latency.terms) == {"MMAD", "MTE2", "MTE1", "Fixpipe"}
     assert found.latency.total == max(found.latency.terms.values()) + found.latency.phases
     assert found.latency == found.alternatives["iter_batch"]
+    assert (found.latency["MTE2"], found.latency["Reduce"]) == (found.latency.terms["MTE2"], 0)
+    assert float(found.latency) == found.latency.total
+    with pytest.raises(KeyError, match="MTE4: a latency has the terms MMAD"):
+        found.latency["MTE4"]
     assert set(found.refused) == {"to_matmul", "special_k0", "special_k1", "merge_batch", "stream_k"}
     assert "iter_batch" in str(found)
     sound(found)

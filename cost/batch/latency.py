@@ -89,6 +89,15 @@ class Latency:
         """The slowest term, which is the one worth improving."""
         return max(self.terms, key=lambda name: self.terms[name])
 
+    def __getitem__(self, term: str) -> float:
+        """One term, by name; 0 where the branch has no such term."""
+        if term not in TERMS:
+            raise KeyError(f"{term}: a latency has the terms {', '.join(TERMS)}")
+        return self.terms.get(term, 0.0)
+
+    def __float__(self) -> float:
+        return self.total
+
     def __str__(self) -> str:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in self.terms.items())
         return f"{self.total:.3f} µs ({self.bound} bound: {shown}; phases {self.phases:.3f})"

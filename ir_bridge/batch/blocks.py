@@ -223,9 +223,3 @@ def stream_core(t: Tensors, chip: Chip, s: Schedule, atomic: bool) -> Core:
         return b.let("partial", "tile.store", acc, at, state)
 
     return run
-
-
-def reached(p: BatchProblem, c: dict[str, int]) -> tuple[int, int]:
-    """Rows and columns of blocks that a StreamK grid really has (boxes may leave fewer than it asked for)."""
-    m, n = align_up(ceil_div(p.M, c["rows"]), p.box_m), align_up(ceil_div(p.N, c["columns"]), p.box_n)
-    return ceil_div(p.M, m), ceil_div(p.N, n)

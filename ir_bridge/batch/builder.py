@@ -20,7 +20,7 @@ from ir_bridge.ir.nodes import (
 )
 from ir_bridge.ir.ops import make, result_types
 from ir_bridge.ir.ops_registry import as_expr
-from ir_bridge.ir.types import Space, TileType
+from ir_bridge.ir.types import Space
 
 #: An index: a number, or an expression of counters.
 Index = Any
@@ -181,12 +181,3 @@ class Builder:
         if not narrow_rows and not narrow_columns:
             return seed
         return self.let(name, "tile.set_validshape", seed, rows, columns)
-
-
-def shape_of(v: Var) -> tuple[int, int]:
-    """Physical rows and columns of a tile."""
-    assert isinstance(v.type, TileType)
-    rows, columns = v.type.shape
-    assert isinstance(rows, int)
-    assert isinstance(columns, int)
-    return rows, columns
