@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cost.batch import tiling
 from cost.batch.chip import Chip
-from cost.batch.problem import BatchProblem
 from cost.batch.schedule import Schedule
 from cost.physical import align_up, ceil_div
 from ir_bridge.batch.builder import Builder, Index, add, div, larger, mod, mul, smaller, sub
