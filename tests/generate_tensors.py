@@ -289,7 +289,8 @@ def staged(k: TensorKernel) -> None:
         k.add(Value(z, a.rows * 2, a.cols))
         return
     z, i = k.fresh("z"), k.fresh("i")
-    source = k.value(whole=True) if k.pick.integer(0, 1) else k.tensor(4, 16)
+    known = k.value(whole=True)
+    source = known if known.cols >= 4 and k.pick.integer(0, 1) else k.tensor(4, 16)
     k.line(f"{z} = pl.full([4, 16], dtype=pl.FP32, value=-1.0)")
     k.line(f"for {i} in pl.range(4):")
     k.line(f"    pl.write({z}, [{i}, {i}], pl.read({source.name}, [0, {i}]) + 1.0)")
