@@ -559,6 +559,17 @@ def test_narrowing_keeps_the_proof_and_control_flow_loses_it() -> None:
     assert len(lines(text, "tile.extract")) == 1
 
 
+def test_gathers_from_a_boxed_product_count_its_logical_rows() -> None:
+    parameters = (
+        f"a: {tensor('17, 32', BF)}, b: {tensor('32, 17', BF)}, i: {tensor('17, 8', 'INT32')}, j: {tensor('4, 8', 'INT32')}"
+    )
+    text = "c = pl.matmul(a, b, out_dtype=pl.FP32)\nreturn pl.gather(c, dim=-1, index=i), pl.gather(c, j)"
+    source = parse(program(kernel(parameters, text)))
+    inputs = inputs_for(source, 6) | {"i": np.arange(136).reshape(17, 8).astype(np.int32) % 17}
+    inputs["j"] = np.arange(32).reshape(4, 8).astype(np.int32) * 9
+    assert equal_results(execute(source, **inputs), execute(convert(source), **inputs))
+
+
 def test_a_narrowed_index_narrows_scratch_and_result() -> None:
     text = body(
         f"x: {tensor('16, 64')}, i: {tensor('4, 8', 'INT32')}, n: pl.Scalar[pl.INDEX]",

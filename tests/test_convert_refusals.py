@@ -93,6 +93,13 @@ CASES = {
         "c = pl.matmul(a, b, out_dtype=pl.FP32)\npl.write(c, [0, 0], 1.0)\nreturn c",
         ["pl.write into c, a product in L0C", "pl.add(c, 0.0)"],
     ),
+    "a split of a boxed product": (
+        f"a: {tensor('100, 32', BF)}, b: {tensor('32, 16', BF)}",
+        "c = pl.matmul(a, b, out_dtype=pl.FP32)\n"
+        "for lane in pl.split_aiv(2, mode=pl.SplitMode.UP_DOWN):\n    h = pl.exp(pl.aiv_shard(c))\n"
+        "    w = pl.aic_gather(h)\nreturn w",
+        ["no whole number of fractals, [100, 16]", "multiples of 16"],
+    ),
     "an atomic assemble on chip": (
         f"x: {tensor('16, 64')}",
         "z = pl.full([16, 64], dtype=pl.FP32, value=0.0)\n"

@@ -76,13 +76,15 @@ def _narrowed_index(b: BodyConverter, data: DType, flat: Var) -> Var:
 def _gather(b: BodyConverter, s: Site) -> Expr:
     """By flat index; an index along one dimension is made flat first."""
     source, index = s.args[0], s.args[1]
+    if isinstance(source, Var) and isinstance(source.type, TileType):
+        source = b.trimmed(source, _shape_of(s.call.args[0]))  # flat indices count its logical rows
     dim = s.call.kwarg("dim")
     if dim is not None:
         axis = constant(dim)
         assert isinstance(axis, int)
         index = _flat_index(b, s, source, index, axis)
-    if isinstance(source, Var) and isinstance(source.type, TileType):
-        return _gather_on_chip(b, s, b.trimmed(source, _shape_of(s.call.args[0])), index)
+    if isinstance(type_of(source), TileType):
+        return _gather_on_chip(b, s, source, index)
     return b.emit("tile.mgather", source, index, coalesce="elem", name=s.name)
 
 
@@ -213,6 +215,12 @@ def _boundary(name: str) -> None:
         if not isinstance(type_of(s.args[0]), TileType):
             raise b.refusal(
                 f"pl.{name} of a tensor in global memory", "slice the tensor for each lane, or split a computed value"
+            )
+        shape = _shape_of(s.call.args[0])
+        if _shape_of(s.args[0]) != shape:
+            raise b.refusal(
+                f"pl.{name} of a product that is no whole number of fractals, {list(shape)}",
+                "pad its operands to multiples of 16 rows and columns",
             )
         return b.emit(f"tile.{name}", s.args[0], split=s.call.kwarg("split"), name=s.name)
 
