@@ -188,7 +188,8 @@ def slice_tensor(args: Args, kw: Kw) -> Tile:
     """
     src = args[0]
     if isinstance(src, Tile):
-        return slice_tile(args, kw)
+        view: Tile = slice_tile(args, kw)
+        return view
     valid = args[3] if len(args) > 3 else args[1]
     values = src[window("tensor.slice", src.shape, args[2], tuple(valid))]
     return tile_from(values.copy(), dtype_of_array(src), tuple(args[1]))
