@@ -295,7 +295,7 @@ BOTH_SIDES = [
     ("fits_l0c, 950", {"target": "950"}, (256, 256, 16), {"target": "950"}, (272, 256, 16)),
     # int32 on 910B: 16 rows take 32, so 32·1024·4 = 131072 fits and 32·1040·4 does not; on 950 they take 16
     ("int32 rows", LOW8 | {"N": 1024}, (16, 1024, 16), LOW8 | {"N": 1040}, (16, 1040, 16)),
-    ("boxed accumulator", {"dtype": "int8", "box_n": 16}, (352, 80, 16), {"dtype": "int8", "box_n": 32}, (352, 80, 16)),  # 80 takes 96
+    ("boxed accumulator", {"dtype": "int8", "box_n": 16}, (352, 80, 16), {"dtype": "int8", "box_n": 32}, (352, 80, 16)),
     # two streaming buffers: 128·128·2·2 = 65536
     ("fits_l0a, streamed", {}, (128, 16, 128, "streamed"), {}, (128, 16, 144, "streamed")),
     ("fits_l0b, streamed", {}, (16, 128, 128, "streamed"), {}, (16, 128, 144, "streamed")),
