@@ -44,11 +44,13 @@ def where_kept(before: Program, after: Program) -> set[Loc]:
 def new_findings(before: Program, result: Tiling, target: str) -> list[Finding]:
     """Findings that the tiled program has and its source has not, and L0 overflows at anything but what stands as it stood.
 
-    A window of a chain whose call is left whole (PH-AT-006: the documented pass would cut it again) stands as it stood, narrowed.
+    A product that is left stands where it stood, its operands renamed perhaps; a window of a chain whose call is left whole with
+    a hint (the documented pass would cut it again; a limit ended the run) stands as it stood, narrowed.
     """
     had = {f.key for f in verify(before, target)}
     kept = where_kept(before, result.program)
-    left = [d.where for d in result.diagnostics if d.code == "PH-AT-006" and "window of the chain" in d.message]
+    left = [d.where for d in result.diagnostics if "window of the chain" in d.message]
+    left += [d.where for d in result.decisions if d.form == "as_it_stands"]
 
     def excused(f: Finding) -> bool:
         return f.loc in kept or any(where.endswith(str(f.loc)) for where in left)

@@ -158,19 +158,24 @@ class Run:
                     known[p] = state_problem(more, p, self.target, operand_stationary=True, double_buffer_c=self.double_buffer_c)
                 windows[rows, cols] = known[p]
         session.add(more.facts)
-        session.run(self.limits)
+        stop = session.run(self.limits).stop
+        stopped = None if stop is StopReason.SATURATED else stop.value
         again = snapshot(session.freeze(), self.lowered.facts, self.target, self.rule_set.names)
-        return {v: self.inner_choices(v, windows, again) for v, windows in wanted.items()}
+        return {v: self.inner_choices(v, windows, again, stopped) for v, windows in wanted.items()}
 
     def chain_types(self, decision: Decision) -> tuple[Any, Any, Any]:
         p = self.lowered.facts.problems[decision.problem]
         return p.a, p.b, p.c
 
-    def inner_choices(self, v: int, windows: dict[tuple[int, int], int], snap: Snapshot) -> dict[tuple[int, int], TileChoice]:
+    def inner_choices(
+        self, v: int, windows: dict[tuple[int, int], int], snap: Snapshot, stopped: str | None
+    ) -> dict[tuple[int, int], TileChoice]:
         chosen: dict[tuple[int, int], TileChoice] = {}
+        hints = self.decisions.chains[v].hints
         for window, problem in windows.items():
             schedules = snap.schedules.get(problem)
             if schedules is None:
+                hints.append(untiled_window(window, stopped))
                 continue
             priced = self.priced[problem] = price(schedules, self.lowered.facts.problems[problem], self.model, self.target)
             row = cheapest(priced, WHOLE) if self.rule_set.policy == CHEAPEST else documented(priced)
@@ -180,7 +185,7 @@ class Run:
                 chosen[window] = priced.choice(row)
             else:
                 text = f"a {window[0]} × {window[1]} window of the chain must be cut again, but the caller owns its accumulator"
-                self.decisions.chains[v].hints.append(Refusal("PH-AT-006", text))
+                hints.append(Refusal("PH-AT-006", text))
         return chosen
 
     # -- plan --------------------------------------------------------------------------------------------------------------
@@ -255,6 +260,14 @@ class Run:
             breakdown={} if row is None or priced is None else priced.prices.terms(row),
             candidates=0 if priced is None else len(priced.schedules),
         )
+
+
+def untiled_window(window: tuple[int, int], stopped: str | None) -> Refusal:
+    """Why the call of a chain's window is left whole: nothing is legal for it, or a limit ended the run first."""
+    what = f"{window[0]} × {window[1]} window of the chain"
+    if stopped is not None:
+        return Refusal("PH-AT-008", f"the {stopped} ended the run before a tile for a {what} was found; raise the limit")
+    return Refusal("PH-AT-005", f"no tile of a {what} fits L0 under these rules")
 
 
 #: Where a form puts its result.
