@@ -10,13 +10,14 @@ PYTEST ?= -n auto --dist worksteal
 bin := $(VENV)/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install --quiet
 
-.PHONY: help demo test lint bench picture clean
+.PHONY: help demo test lint bench findings picture clean
 
 help:
 	@echo 'make demo     tile a chain of two matmuls and check the result'
 	@echo 'make test     run the tests'
 	@echo 'make lint     ruff (lint and format) and mypy'
 	@echo 'make bench    measure the performance budgets; fails where one is exceeded'
+	@echo 'make findings make the tables of docs/findings.md again; a few minutes'
 	@echo 'make picture  draw docs/timeline.svg, the picture in the README'
 	@echo 'make clean    remove $(VENV) and caches'
 
@@ -33,6 +34,9 @@ lint: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed
 	$(bin)/python benchmarks/run.py
+
+findings: $(VENV)/.installed-test
+	$(bin)/python benchmarks/findings.py
 
 picture: $(VENV)/.installed-test
 	$(bin)/tilesat tile examples/chain.py --quiet --out $(VENV)/chain_tiled.py

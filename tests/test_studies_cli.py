@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_an_interrupted_study_says_what_is_kept(tmp_path):
     assert running.returncode == 130
     assert f"interrupted; what is done is kept in {out}, and the same command goes on from there" in stderr
     assert (out / "results.jsonl").read_bytes().endswith(b"\n")
+
+
+def test_the_findings_page_is_whole():
+    """Every table of docs/findings.md is filled in, and `make findings` knows each (a missing mark stops it)."""
+    page = (ROOT / "docs" / "findings.md").read_text()
+    found = re.findall(r"<!-- table: ([^>]+) -->\n(.*?)<!-- end -->", page, re.DOTALL)
+    assert len(found) == page.count("<!-- table:") == 10
+    made = (ROOT / "benchmarks" / "findings.py").read_text()
+    for mark, table in found:
+        assert table.count("\n|") >= 4, mark
+        assert f'found["{mark}"]' in made or f'found[f"{mark.split()[0]} {{target}}"]' in made
 
 
 # -- egraph --------------------------------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ def _rows_of_models(axes: object, models: Sequence[str]) -> None:
 
 
 def _measured(c: Comparison) -> str:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
     figure, axes = page.new_figure("measured", 6.5, 5)
     device = [float(p["device"]) for p in measured.pairs()]
     markers = "osD^vPX*<>"
@@ -102,7 +104,11 @@ def _measured(c: Comparison) -> str:
         axes.plot(device, ratios, markers[i % len(markers)], ms=6, alpha=0.8, mew=0, label=r["model"])
     axes.plot([0.5, 6], [0.5, 6], "-", color="#9aa7b3", lw=0.8)
     axes.set(xscale="log", yscale="log", xlabel="device: time(old tile) / time(new tile)", ylabel="predicted")
-    axes.grid(which="both", color="#e8edf2", lw=0.6)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(FixedLocator([0.5, 1, 2, 3, 4, 5, 6]))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_locator(NullLocator())
+    axes.grid(color="#e8edf2", lw=0.6)
     axes.legend(fontsize=8, frameon=False)
     return page.figure(page.svg_of(figure), "Five measured pairs: on the line a ratio is predicted exactly.")
 

@@ -92,12 +92,14 @@ def statement(c: Comparison) -> str:
     total, asked = sum(r["candidates"] for r in found), sum(r["asked"] for r in found)
     whole = sum(r["asked"] == r["candidates"] for r in found)
     left = sum(r["left_out"] for r in found)
-    size = f"a sample of {c.study.sample:,} a product" if c.study.sample else "every candidate"
-    text = (
-        f"{len(found)} products with {total:,} legal candidates. Referee: {c.study.referee.name}, asked about {asked:,} of "
-        f"them: {size}, stratified by regime and length (seed {c.study.seed}), and every model's first {max(KS)}; of {whole} "
-        f"products these are all candidates. "
-    )
+    text = f"{len(found)} products with {total:,} legal candidates. Referee: {c.study.referee.name}, asked about "
+    if c.study.sample:
+        text += (
+            f"{asked:,} of them: a sample of {c.study.sample:,} a product, stratified by regime and length (seed "
+            f"{c.study.seed}), and every model's first {max(KS)}; of {whole} products these are all candidates. "
+        )
+    else:
+        text += "every one. "
     return text + (f"{left:,} candidates were too long to ask about.\n" if left else "None was too long to ask about.\n")
 
 
