@@ -115,6 +115,27 @@ def test_an_interrupted_study_says_what_is_kept(tmp_path):
     assert (out / "results.jsonl").read_bytes().endswith(b"\n")
 
 
+def test_kill_9_in_the_middle_and_the_same_table(tmp_path):
+    """A real study with two workers is killed; what goes on gives the same bytes as one that ran through with one."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    asked = ("study", "ablation", "--corpus", "smoke", "--set", "reference", "--set", "all,-mn_grid", "--set", "all,-k_split")
+    assert cli(*asked, "-o", whole, "--workers", 1).returncode == 0
+    running = subprocess.Popen([*TILESAT, *asked, "-o", str(cut), "--workers", "2"], stdout=subprocess.DEVNULL)
+    kept, deadline = cut / "results.jsonl", time.monotonic() + 60
+    while not kept.exists() or kept.read_bytes().count(b"\n") < 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    running.kill()
+    running.wait()
+    done = kept.read_bytes().count(b"\n")
+    assert done < len((whole / "results.jsonl").read_bytes().splitlines())
+    again = cli(*asked, "-o", cut, "--workers", 2)
+    assert again.returncode == 0, again.stderr
+    assert f"{done} of 60 items are done already" in again.stderr
+    for name in ("effects.csv", "programs.csv", "matches.csv", "rules.csv", "report.md"):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes(), name
+
+
 def test_the_findings_page_is_whole():
     """Every table of docs/findings.md is filled in, and `make findings` knows each (a missing mark stops it)."""
     page = (ROOT / "docs" / "findings.md").read_text()
