@@ -161,6 +161,10 @@ def test_a_broken_model_is_named_and_the_rest_runs():
     assert "Models that failed" in str(found)
 
 
+def test_one_name_is_one_model():
+    assert compare_cost_models([SMALL[0]], "roofline", B910, workers=0).models == ("roofline",)
+
+
 def test_a_model_of_another_target_is_named():
     found = compare_cost_models([SMALL[0]], ["roofline", "roofline-v1"], "950", workers=0)
     assert found.priced == ("roofline",)

@@ -66,7 +66,8 @@ def compare_cost_models(
 
     chip = get_target(target)
     found = load(corpus, chip)
-    named = tuple(models if models is not None else cost_models())
+    given = cost_models() if models is None else [models] if isinstance(models, str) else models
+    named = tuple(given)
     if not named:
         raise StudyError("no cost model to compare: give at least one")
     study = CostModelStudy(
