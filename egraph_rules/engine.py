@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from itertools import chain
+from operator import attrgetter
 from typing import Any, Protocol
 
 from cost.errors import TilesatError
@@ -171,7 +172,7 @@ class Frozen:
         if function is None:
             return [], []
         rows, read, classes = function.rows, self._egraph.value_to_i64, self._classes
-        flat = list(map(read, chain.from_iterable([row.inputs for row in rows])))
+        flat = list(map(read, chain.from_iterable(map(attrgetter("inputs"), rows))))  # no list outlives its row: less to collect
         return flat, [classes.setdefault(row.output, len(classes)) for row in rows]
 
     def _reader(self, kind: str) -> Any:
