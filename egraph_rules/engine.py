@@ -3,7 +3,9 @@
 egglog 13.2 facts it rests on: programs are parsed line by line (spans carry the text, so one long text is quadratic); many
 facts come in fastest through ``input`` from a file; ``push``/``pop`` keep compiled rules loaded between programs; there is
 no node limit, so it runs iteration by iteration and looks; reports leave out rules that matched nothing, so the zero rows are
-filled in from the catalogue. E-graphs cannot cross threads: each process has its own engines.
+filled in from the catalogue. E-graphs cannot cross threads: each thread keeps its own engines. Dropping an e-graph, or a part
+of it by ``pop``, waits for a pool of native threads, which a process forked after its parent used egglog does not have: there
+every program gets an engine of its own, and none is dropped before the process ends. Spawned processes know no such limit.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import functools
 import importlib.util
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cost.errors import TilesatError
 from egraph_rules import language
@@ -179,14 +183,38 @@ class Frozen:
         return self._number if kind == "i64" else self._string if kind == "String" else self._class
 
 
+class _Fork:
+    """Was this process forked from one that had used egglog? Then no e-graph may be dropped in it."""
+
+    happened = False
+    engines: ClassVar[weakref.WeakSet[Engine]] = weakref.WeakSet()
+
+    @classmethod
+    def after(cls) -> None:
+        cls.happened = cls.happened or bool(cls.engines)
+        for engine in cls.engines:
+            engine.keep()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Fork.after)
+
+
 class Engine:
     """An e-graph that knows one rule set; use :func:`engine_for`, which keeps engines between programs.
 
     Rules are compiled when a program first needs them: a rule that cannot fire costs nothing.
     """
 
+    #: Holds a program's rows that cannot be dropped (see the module's first lines).
+    spent = False
+
     def __init__(self, families: tuple[Family, ...], axioms: Facts, language: Language = language) -> None:
         self._egraph = bindings.EGraph()
+        _Fork.engines.add(self)
+        if _Fork.happened:
+            self.keep()
+        self._made_of = (families, axioms, language)
         self.families = families
         self.stages = language.STAGES
         self._rules = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
@@ -223,8 +251,21 @@ class Engine:
         self._egraph.run_program(bindings.Push(1))
 
     def pop(self) -> None:
-        """Go back to the state remembered last."""
-        self._egraph.run_program(bindings.Pop(bindings.PanicSpan(), 1))
+        """Go back to the state remembered last; where nothing can be dropped the engine is spent instead."""
+        if _Fork.happened:
+            self.spent = True
+        else:
+            self._egraph.run_program(bindings.Pop(bindings.PanicSpan(), 1))
+
+    def fresh(self) -> Engine:
+        """This engine, or one like it where it is spent."""
+        return Engine(*self._made_of) if self.spent else self
+
+    def keep(self) -> None:
+        """Never drop the e-graph, not even when the process ends."""
+        import ctypes
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._egraph))
 
     def command(self, command: Any) -> Any:
         """Run one prepared command and return its one output."""
@@ -294,6 +335,7 @@ class Session:
         self.report = Report(families=rows)
 
     def __enter__(self) -> Session:
+        self._engine = self._engine.fresh()
         self._engine.load(self._facts)
         self._engine.push()
         self._engine.add(self._facts)
@@ -373,10 +415,31 @@ def _memory_folder() -> str | None:
 
 
 def engine_for(rule_set: RuleSet, largest_extent: int) -> Engine:
-    """This process's engine for a rule set, with tile extents up to ``largest_extent`` elements."""
-    return _engine(os.getpid(), rule_set.families, largest_extent)
+    """This thread's engine for a rule set, with tile extents up to ``largest_extent`` elements."""
+    families = rule_set.families
+    return kept_engine((families, largest_extent), lambda: Engine(families, language.axioms(largest_extent)))
 
 
-@functools.lru_cache(maxsize=16)
-def _engine(process: int, families: tuple[Family, ...], largest_extent: int) -> Engine:
-    return Engine(families, language.axioms(largest_extent))
+#: Engines that one thread keeps; the least recently used one goes first.
+_KEPT = 16
+
+
+class _Kept(threading.local):
+    """The engines of one thread."""
+
+    def __init__(self) -> None:
+        self.engines: dict[Hashable, Engine] = {}
+
+
+_kept = _Kept()
+
+
+def kept_engine(key: Hashable, make: Callable[[], Engine]) -> Engine:
+    """This thread's engine for ``key``, made when it is first asked for."""
+    engines = _kept.engines
+    whose = (os.getpid(), key)
+    engine = engines.pop(whose, None) or make()
+    engines[whose] = engine
+    if len(engines) > _KEPT:
+        del engines[next(iter(engines))]
+    return engine

@@ -7,9 +7,11 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+
+import pytest
 
 import tilesat
 
@@ -64,6 +66,38 @@ def test_same_bytes_under_every_hash_seed() -> None:
 def test_same_bytes_in_a_pool_of_processes() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         assert list(pool.map(digest, ROWS)) == [digest(r) for r in ROWS]
+
+
+FORKED = """
+import faulthandler, sys
+faulthandler.dump_traceback_later(60, exit=True)
+sys.path.insert(0, {here!r})
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from test_determinism import ROWS, digest
+print(*map(digest, ROWS))
+with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
+    print(*pool.map(digest, ROWS * 3))
+print(*map(digest, ROWS))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_same_bytes_in_forked_processes_after_their_parent_has_tiled() -> None:
+    """A forked child has none of its parent's native threads, which egglog waits for when it drops an e-graph."""
+    script = FORKED.format(here=str(Path(__file__).parent))
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    before, pooled, after = (line.split() for line in run.stdout.splitlines())
+    assert before == after
+    assert pooled == before * 3
+
+
+def test_same_bytes_in_threads() -> None:
+    expected = [digest(r) for r in ROWS]
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(digest, ROWS * 2)) == expected * 2
+    assert [digest(r) for r in ROWS] == expected
 
 
 def test_same_bytes_after_other_programs_targets_and_rule_sets() -> None:

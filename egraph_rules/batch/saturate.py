@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Sequence
 
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
 from egraph_rules.batch import language as L
-from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session
+from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session, kept_engine
 from egraph_rules.rule import Family
 
 
@@ -74,12 +72,7 @@ def state(p: BatchProblem, chip: Chip, reading: str, deterministic: bool, b0: in
 
 def saturate(facts: Facts, families: tuple[Family, ...], limits: Limits | None = None) -> tuple[Frozen, Report]:
     """Run ``families`` on ``facts`` to their fixpoint, or to a limit that the report names."""
-    with Session(_engine(os.getpid(), families), facts) as session:
+    engine = kept_engine(("batch", families), lambda: Engine(families, L.axioms(), L))
+    with Session(engine, facts) as session:
         report = session.run(limits or Limits())
         return session.freeze(), report
-
-
-@functools.lru_cache(maxsize=16)
-def _engine(process: int, families: tuple[Family, ...]) -> Engine:
-    """This process's engine for a rule set."""
-    return Engine(families, L.axioms(), L)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import os
-
-from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session
+from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session, kept_engine
 from egraph_rules.placement import language as L
 from egraph_rules.placement.families import FAMILIES
 
 
 def saturate(facts: Facts, limits: Limits | None = None) -> tuple[Frozen, Report]:
     """Run every placement family on ``facts`` to its fixpoint, or to a limit that the report names."""
-    with Session(_engine(os.getpid()), facts) as session:
+    with Session(kept_engine("placement", _engine), facts) as session:
         report = session.run(limits or Limits())
         return session.freeze(), report
 
 
-@functools.lru_cache(maxsize=4)
-def _engine(process: int) -> Engine:
-    """This process's engine."""
+def _engine() -> Engine:
     return Engine(FAMILIES, L.axioms(), L)
