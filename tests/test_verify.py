@@ -428,6 +428,20 @@ c = pl.tile.matmul_bias(l, l, r)
     assert codes(found) == ({} if fine else {"type": 1})
 
 
+@pytest.mark.parametrize(("rows", "compact", "fine"), [(64, "", True), (16, "", False), (16, ", compact=True", True)])
+def test_a_row_narrowed_product_accumulates_into_a_compact_tile(rows: int, compact: str, fine: bool) -> None:
+    body = f"""
+l = pl.tile.load(a, [0, 0], [64, 64], [{rows}, 64], target_memory=pl.Mem.Mat)
+s = pl.tile.create([64, 64], dtype=pl.FP32, target_memory=pl.Mem.Acc{compact})
+n = pl.tile.set_validshape(s, {rows}, 64)
+r = pl.tile.load(a, [0, 0], [64, 64], target_memory=pl.Mem.Mat)
+c = pl.tile.matmul_acc(n, l, r)
+"""
+    found = verify(kernel(body, "a: pl.Tensor[[64, 64], pl.BF16]"), "ascend910b")
+    assert [(f.code, f.subject) for f in found] == ([] if fine else [("type", "compact accumulator")])
+    assert fine or "create(compact=True)" in found[0].message
+
+
 @pytest.mark.parametrize(
     ("line", "box"),
     [

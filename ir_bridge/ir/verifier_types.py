@@ -151,6 +151,25 @@ def _bias(d: OpDef, args: tuple[Expr, ...], inferred: tuple[Type, ...], target: 
         report.add("type", d.name, f"tile.matmul_bias: bias {shown(args[2])} of {bias.dtype} for an accumulator of {acc}", loc)
 
 
+def _accumulator(d: OpDef, args: tuple[Expr, ...], inferred: tuple[Type, ...], target: Target, loc: Loc, report: Report) -> None:
+    """The cube writes a row-narrowed product at the pitch of its valid rows; only a compact accumulator is read at that pitch
+    (specification 1, AccCompactValid)."""
+    acc, left = type_of(args[0]), type_of(args[1])
+    if not isinstance(acc, TileType) or not isinstance(left, TileType) or len(left.shape) != 2:
+        return
+    rows = left.valid[0]
+    narrowed = rows != left.shape[0] and (isinstance(rows, int) or acc.valid[0] != acc.shape[0])
+    if narrowed and acc.view.compact is None:
+        wanted = "make it by tile.create(compact=True) and narrow it with tile.set_validshape"
+        report.add(
+            "type",
+            "compact accumulator",
+            f"tile.matmul_acc: {shown(args[1])} has {show(left.valid[:1])} valid rows of {left.shape[0]}, but the accumulator "
+            f"{shown(args[0])} is not compact; {wanted}",
+            loc,
+        )
+
+
 def _store(d: OpDef, args: tuple[Expr, ...], inferred: tuple[Type, ...], target: Target, loc: Loc, report: Report) -> None:
     """What leaves the core: the tile's own element type, or FP32 as BF16/FP16; from Acc only what FIXPIPE writes."""
     tile, tensor = type_of(args[0]), type_of(args[2])
@@ -183,6 +202,7 @@ _CHECKS = {
     "tile.load": _load,
     "tile.move": _transfer,
     "tile.extract": _transfer,
+    "tile.matmul_acc": _accumulator,
     "tile.matmul_bias": _bias,
     "tile.store": _store,
     "tile.assemble": _assemble,
