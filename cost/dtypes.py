@@ -65,7 +65,7 @@ def dtype(name: str | DType) -> DType:
     """The element type called ``name`` ("bf16", "BF16"); raises :class:`TilesatError` listing the known ones."""
     if isinstance(name, DType):
         return name
-    found = DTYPES.get(name.lower())
+    found = DTYPES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
         raise TilesatError(f"unknown element type {name!r}; known: {', '.join(DTYPES)}")
     return found

@@ -338,7 +338,11 @@ class Session:
         self._engine = self._engine.fresh()
         self._engine.load(self._facts)
         self._engine.push()
-        self._engine.add(self._facts)
+        try:
+            self._engine.add(self._facts)
+        except BaseException:  # nobody leaves a session that was not entered, and kept engines serve others afterwards
+            self._engine.pop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -102,8 +102,7 @@ def plan_batch(
     for name, value, known in (("reading", reading, READINGS), ("order", order, ORDERS)):
         if value not in known:
             raise TilesatError(f"{name} = {value!r}: give one of {', '.join(map(repr, known))}")
-    if isinstance(b0, bool) or not isinstance(b0, int) or b0 < 2:
-        raise TilesatError(f"b0 = {b0!r}: MergeBatch merges at least 2 batches; give a whole number of at least 2")
+    _check_options(b0, deterministic, limits)
     problem = batch_problem(
         B=B,
         M=M,
@@ -118,7 +117,20 @@ def plan_batch(
     )
     if branch is not None:
         order = _branch(branch)
-    return _plan(problem, get_chip(chip), reading, order, bool(deterministic), rules, b0, limits)
+    return _plan(problem, get_chip(chip), reading, order, deterministic, rules, b0, limits)
+
+
+def _check_options(b0: object, deterministic: object, limits: object) -> None:
+    """Refuse options of the wrong kind, and a ``b0`` that no problem's B can reach."""
+    from cost.batch.problem import MAX_EXTENT
+    from egraph_rules.engine import Limits
+
+    if isinstance(b0, bool) or not isinstance(b0, int) or not 2 <= b0 <= MAX_EXTENT:
+        raise TilesatError(f"b0 = {b0!r}: MergeBatch merges at least 2 batches; give a whole number from 2 to {MAX_EXTENT}")
+    if not isinstance(deterministic, bool):
+        raise TilesatError(f"deterministic must be True or False, not {deterministic!r}")
+    if limits is not None and not isinstance(limits, Limits):
+        raise TilesatError(f"limits must be None or a tilesat Limits, not {limits!r}")
 
 
 def _branch(name: str) -> str:

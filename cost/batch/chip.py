@@ -35,6 +35,8 @@ _SAME_BUFFER = {
 }
 #: What each buffer must hold for any plan to exist: two boxes of 32 × 32 bytes' worth of the widest kind, and their sums.
 _LEAST = {"l1_bytes": 16384, "l0a_bytes": 4096, "l0b_bytes": 4096, "l0c_bytes": 8192, "bias_bytes": 256, "vec_bytes": 16384}
+#: The largest figures a description may give: side conditions multiply them by extents, and must not leave 64 bits.
+_MOST_GM, _MOST_WHOLE, _MOST_NUMBER = 2**60, 2**40, 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +224,15 @@ def _number(value: Any, name: str, whole: bool, where: str) -> float:
     kind = "a whole number" if whole else "a number"
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise TargetError(f"{where}: {name} must be {kind}, not {value!r}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not name.endswith(("head_cycles", "sync_cycles"))):
+    if (
+        not (isinstance(value, int) or math.isfinite(value))
+        or value < 0
+        or (value == 0 and not name.endswith(("head_cycles", "sync_cycles")))
+    ):
         raise TargetError(f"{where}: {name} must be positive, not {value!r}")
+    most = _MOST_GM if name == "gm_bytes" else _MOST_WHOLE if whole else _MOST_NUMBER
+    if value > most:
+        raise TargetError(f"{where}: {name} is {value!r}, more than the {most} that can be planned with")
     return value
 
 

@@ -25,6 +25,8 @@ def branch_rules(spec: str = "all") -> tuple[Family, ...]:
 
     Raises :class:`BatchRulesError` for an unknown name, with the known ones.
     """
+    if not isinstance(spec, str):
+        raise BatchRulesError(f'rules = {spec!r}: give a text such as "all" or "all,-merge_batch"')
     chosen: set[str] = set()
     for item in (x.strip() for x in spec.split(",")):
         name = item.lstrip("+-")
@@ -32,7 +34,7 @@ def branch_rules(spec: str = "all") -> tuple[Family, ...]:
             chosen |= set(FAMILIES)
         elif name not in FAMILIES:
             near = difflib.get_close_matches(name, FAMILIES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
             raise BatchRulesError(f"unknown branch family {name!r}{hint} known: all, {', '.join(FAMILIES)}")
         elif item.startswith("-"):
             chosen.discard(name)

@@ -24,10 +24,10 @@ def batch(
     batch_a: Annotated[int | None, typer.Option(metavar="N", help="Batches of A: B, or 1 to share it.", show_default="B")] = None,
     batch_b: Annotated[int | None, typer.Option(metavar="N", help="Batches of B: B, or 1 to share it.", show_default="B")] = None,
     bias: Annotated[
-        str | None, typer.Option(metavar="KIND", help="shared: one [N]; batched: [B, 1, N].", show_default=False)
+        str | None, typer.Option(metavar="KIND", help="shared: one \\[N]; batched: \\[B, 1, N].", show_default=False)
     ] = None,
-    transpose_a: Annotated[bool, typer.Option("--transpose-a", help="A is stored [batch, K, M].", show_default=False)] = False,
-    transpose_b: Annotated[bool, typer.Option("--transpose-b", help="B is stored [batch, N, K].", show_default=False)] = False,
+    transpose_a: Annotated[bool, typer.Option("--transpose-a", help="A is stored \\[batch, K, M].", show_default=False)] = False,
+    transpose_b: Annotated[bool, typer.Option("--transpose-b", help="B is stored \\[batch, N, K].", show_default=False)] = False,
     chip: Annotated[str, typer.Option(metavar="NAME", help="A chip by name, or the path of a description.")] = "ascend950pr",
     reading: Annotated[str, typer.Option(metavar="NAME", help="Whose entry conditions hold: analysis or operator.")] = "analysis",
     order: Annotated[
