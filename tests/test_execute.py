@@ -731,7 +731,7 @@ for i in pl.range(4096):
     u = pl.tile.adds(t, 1.0)
     x1 = pl.tile.store(u, [i % 64, 0], x)
 """
-    start = time.perf_counter()
+    start = time.process_time()
     out = run(body, f"x: {tensor('64, 64', 'FP32', 'InOut')}", x=np.zeros((64, 64)))["x"]
     assert (out == 64).all()
-    assert time.perf_counter() - start < 3.0
+    assert time.process_time() - start < 3.0

@@ -108,11 +108,11 @@ def test_refusal_names_place_text_and_expectation(name: str) -> None:
     text, line, offending, problem, expected = REFUSED[name]
     if text.strip() and not text.lstrip().startswith(("import pypto", "@", "#", "class")):
         text = text_of(text)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ParseError) as caught:
         parse(text, "some.py")
     error = caught.value
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert isinstance(error, TilesatError)
     assert error.line == line
     assert (error.column > 0) == (line > 0)
@@ -130,11 +130,11 @@ def test_column_counts_characters() -> None:
 
 
 def test_too_much_text_is_refused_at_once() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     for text in ("x" * (50 << 20), "a = [" + "1," * (MAX_TOKENS + 1) + "]", "a\n" * (MAX_BYTES // 2)):
         with pytest.raises(ParseError, match="at most"):
             parse(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_deep_but_allowed_nesting_prints_and_compares() -> None:

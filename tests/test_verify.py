@@ -862,6 +862,6 @@ for k@, (c@,) in pl.pipeline(0, 512, 128, stage=2, init_values=(s@,)):
 
 def test_a_thousand_products_verify_in_two_seconds() -> None:
     program = kernel("".join(BLOCK.replace("@", str(i)) for i in range(1000)), "x: pl.Tensor[[1024, 1024], pl.BF16]")
-    start = time.perf_counter()
+    start = time.process_time()
     assert verify(program, "ascend910b") == ()
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
