@@ -38,7 +38,10 @@ STAGES: dict[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         ("enter_iter_batch",),
         ("iter_a", "iter_b", "iter_c_left", "iter_c_right", "iter_d_left", "iter_d_right", "iter_e"),
     ),
-    ("iter_batch", "operator"): (("enter_iter_batch_l0", "enter_iter_batch_balanced"), ("iter_b",)),
+    ("iter_batch", "operator"): (
+        ("enter_iter_batch_l0", "enter_iter_batch_balanced"),
+        ("iter_b", "iter_d_left_operator", "iter_d_right_operator"),
+    ),
     ("asw_basic", "analysis"): (
         ("enter_asw_basic", "enter_asw_basic_idle_deep", "enter_asw_basic_idle_spread"),
         ("block_rows", "whole_rows"),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
+from batch_problems import arrays
 
 import tilesat
 from cost.errors import TilesatError
 from egraph_rules.batch.catalogue import branch_rules
 from egraph_rules.batch.saturate import saturate
+from ir_bridge.ir.interpreter import execute
 
 #: 64 batches of 32 × 32 are 256 blocks of 16 × 16, far more than 32 cores: K must not be cut.
 MANY: dict[str, Any] = {"B": 64, "M": 32, "N": 32, "K": 512, "dtype": "bf16"}
@@ -58,3 +61,30 @@ def test_help_shows_how_transposed_operands_lie(capsys: pytest.CaptureFixture[st
     shown = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "[batch, K, M]" in shown
     assert "[batch, N, K]" in shown
+
+
+@pytest.mark.parametrize(
+    ("operand", "side", "taken"),
+    [
+        # (s + s) · bytes + s · s · 4 ≤ 253952: 224 gives 448 + 200704, 256 gives 512 + 262144.
+        ("int8", 224, True),
+        ("int8", 256, False),
+        # 2 bytes all over: 336 gives 1344 + 225792, 368 gives 1472 + 270848.
+        ("bf16", 336, True),
+        ("bf16", 368, False),
+    ],
+)
+def test_k1_counts_what_an_element_of_the_result_takes(operand: str, side: int, taken: bool) -> None:
+    """Results of int8 operands are int32, and were counted with one byte: 352 × 352 "stayed" in a buffer of 248 KiB."""
+    plan = tilesat.plan_batch(B=128, M=side, N=side, K=1, dtype=operand)
+    assert ("special_k1" in plan.alternatives) == taken
+
+
+def test_operator_iterates_int8_batches_of_which_l1_holds_no_two_in_boxes_of_32() -> None:
+    """2·(16·7952 + 7952·16 + 64) ≤ 512 KiB enters by the gate, B = 64 being two even waves; in boxes N = 16 takes 32 columns."""
+    plan = tilesat.plan_batch(B=64, M=15, N=16, K=7937, dtype="int8", bias="shared", reading="operator", order="operator")
+    assert plan.branch == "iter_batch"
+    assert plan.params["case"] == "d-left"
+    assert tilesat.verify(plan.program, plan.chip.target) == ()
+    given, wanted = arrays(plan.problem, 0)
+    assert np.array_equal(execute(plan.program, **given)["c"], wanted)

@@ -303,6 +303,22 @@ def ITER_BATCH() -> Iterator[Rule]:
             right,
             reads=[count(step)],
         )
+    # One-byte elements lie in boxes of 32, the operator counts 16: it enters with batches of which L1 does not hold two.
+    narrow = [more_than_one_each(Q.B), batch_does_not_fit(two), cuts(step)]
+    yield _case(
+        "iter_d_left_operator",
+        "(d) A lies in L1 whole, B comes in pieces of K; the operator asks for no floor of a piece",
+        [*narrow, left_whole_fits(step, two), piece_cuts(k_piece(step), Q.K)],
+        PING_LEFT,
+        reads=[count(step), read_as("operator")],
+    )
+    yield _case(
+        "iter_d_right_operator",
+        "(d) B lies in L1 whole, A comes in pieces of M; the operator asks for no floor of a piece",
+        [*narrow, right_whole_fits(step, two), piece_cuts(m_piece(step), Q.M)],
+        PING_RIGHT,
+        reads=[count(step), read_as("operator")],
+    )
     piece = k_piece(step)
     yield _case(
         "iter_e",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from egraph_rules.batch.conditions import equal_batches, no_bias
 from egraph_rules.batch.language import CHIP, GIVEN, Fill, Outer, Q, Result, read_as, the_batch, the_chip
-from egraph_rules.expr import Comparison, Integer, align_up, literal, predicate
+from egraph_rules.expr import Comparison, Integer, align_up, literal, predicate, smaller_of
 from egraph_rules.rule import Rule, family, rule, union
 
 
@@ -39,6 +39,16 @@ def batch_stays_in_ub(M: Integer, N: Integer) -> Comparison:
     block = literal(32) // Q.bytes
     rows, columns = align_up(M, block), align_up(N, block)
     return (rows + columns + rows * columns) * Q.bytes <= CHIP.ub
+
+
+@predicate
+def result_stays_in_ub(M: Integer, N: Integer) -> Comparison:
+    """one batch's column of {M}, row of {N} and their result (4 bytes an element of int8), in 32-byte blocks, fit the vector
+    buffer, in bytes"""
+    block = literal(32) // Q.bytes
+    rows, columns = align_up(M, block), align_up(N, block)
+    result = Q.bytes + (literal(1) - smaller_of(Q.bytes - 1, literal(1))) * 3
+    return (rows + columns) * Q.bytes + rows * columns * result <= CHIP.ub
 
 
 @predicate
@@ -95,7 +105,7 @@ def SPECIAL() -> Iterator[Rule]:
         "[B, M, 1] @ [B, 1, N] = A ⊙ B",
         stage="batch_enter",
         reads=[the_batch(role=GIVEN), the_chip(), read_as("analysis")],
-        when=[depth_of_one(Q.K), two_batches_a_vector_core(Q.B, CHIP.aiv), batch_stays_in_ub(Q.M, Q.N)],
+        when=[depth_of_one(Q.K), two_batches_a_vector_core(Q.B, CHIP.aiv), result_stays_in_ub(Q.M, Q.N)],
         then=[union(Result(Q.p), Outer(Q.p))],
     )
     for name, length in (("k1_operator_short", row_within_a_block), ("k1_operator_long", row_beyond_a_register)):
