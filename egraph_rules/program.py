@@ -29,8 +29,9 @@ class ProductSite:
 
     ``v`` is its result, ``left`` and ``right`` its matrix operands, ``store`` and ``cast`` the results of the one plain store or
     the one cast that uses it (or NO_VALUE), all SSA numbers; ``problem`` the index of its problem (NO_VALUE: it has none, see
-    ``refusal``). ``bias`` is the space of its bias. ``fold_refusal`` says why its cast stays on the Vector unit,
-    ``store_refusal`` why no grid may take its store's place, ``bias_refusal`` why its bias cannot be loaded window by window.
+    ``refusal``). ``waits``: other statements stand between it and its store. ``bias`` is the space of its bias.
+    ``fold_refusal`` says why its cast stays on the Vector unit, ``store_refusal`` why no grid may take its store's place,
+    ``bias_refusal`` why its bias cannot be loaded window by window.
     """
 
     v: int
@@ -40,6 +41,7 @@ class ProductSite:
     problem: int
     store: int = NO_VALUE
     cast: int = NO_VALUE
+    waits: bool = False
     bias: str | None = None
     refusal: Refusal | None = None
     fold_refusal: Refusal | None = None

@@ -9,6 +9,7 @@ the target's nominal rates; a statement that cannot run as it stands is dearer t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -138,7 +139,7 @@ class Solver:
         return self.best[klass]
 
     def _cheapest(self, klass: int, nodes: list[Node]) -> tuple[float, Node | None, dict[int, float]]:
-        found: tuple[float, Node | None, dict[int, float]] = (2 * DEAR, None, {})
+        found: tuple[float, Node | None, dict[int, float]] = (math.inf, None, {klass: math.inf})
         for node in nodes:
             own = self.costs.of(node)
             below: dict[int, float] = {}

@@ -21,6 +21,12 @@ def nothing_legal(snap: Snapshot, site: ProductSite, stopped: str | None) -> Ref
     return Refusal("PH-AT-005", f"no tile of {p.M} × {p.N} × {p.K} in {p.a} fits L0; extents below 16 must be padded to 16")
 
 
+def no_room(snap: Snapshot) -> Refusal:
+    """What its tiling would keep in Mat does not fit beside the rest (006)."""
+    why = f"what its tiling keeps in Mat does not fit there beside the other tiles alive, {snap.target.mat} bytes in all"
+    return Refusal("PH-AT-006", f"{why}; load or store some of them nearer to where they are used")
+
+
 def no_placement(snap: Snapshot, site: ProductSite, left_in_mat: bool, chain_refusal: str | None) -> list[Refusal]:
     """Why a tile that cuts the output has nowhere to go."""
     p = snap.program.problems[site.problem]

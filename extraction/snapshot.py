@@ -5,8 +5,8 @@ Cost models score all candidates of a problem in one vectorised call, so one sat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,25 @@ class Snapshot:
     def of(self, op: str, v: int) -> list[Node]:
         """The nodes of an operation that realise value ``v``."""
         return self.by_value.get((op, v), [])
+
+    def without_mat(self, products: Collection[int]) -> Snapshot:
+        """The same without what would keep more of these products in Mat: scratches, folded casts, staged operands, grids that
+        stand at a later store."""
+        casts = {s.cast for s in self.program.products if s.v in products}
+        return replace(
+            self, nodes={k: [n for n in nodes if not self._fills_mat(n, products, casts)] for k, nodes in self.nodes.items()}
+        )
+
+    def _fills_mat(self, node: Node, products: Collection[int], casts: Collection[int]) -> bool:
+        if node.op == "Fold":
+            return node.v in casts
+        if node.v not in products:
+            return False
+        return node.op in ("GridScratch", "GridStore") or self.stages(node)
+
+    def stages(self, node: Node) -> bool:
+        """May the schedule's left operand have to cross from Vec to Mat?"""
+        return node.op == "KLoop" and any(n.op == "FromVec" for n in self.nodes.get(node.children[0], ()))
 
     def facts_of(self, v: int) -> frozenset[str]:
         """Names of the unary and binary facts stated about value ``v``."""

@@ -119,3 +119,57 @@ def test_a_producer_that_must_stay_does_not_keep_its_reader_from_being_tiled() -
     program = kernel([*params, tensor("out", 64, 16, "FP32", True)], "pl.Tensor[[64, 16], pl.FP32]", body)
     result = tiled(program, "ascend950", rules="all,-stationarity")
     assert (decided(result, "c").form, decided(result, "d").form) == ("as_it_stands", "k_loop")
+
+
+# -- room in Mat -----------------------------------------------------------------------------------------------------------
+
+
+def crowded_scratch(side: int) -> Program:
+    """A chain whose scratch of ``side`` × ``side`` bf16 must lie in Mat beside both operands of its producer."""
+    body = load("am", "a", side, 64) + load("bm", "b", 64, side) + load("wm", "w", 384, 320) + load("em", "e", side, 16)
+    body += "c = pl.tile.matmul(am, bm)\nlow = pl.tile.cast(c, target_type=pl.BF16, mode='rint')\n"
+    body += "d = pl.tile.matmul(low, em)\ndone = pl.tile.store(d, [0, 0], out)\n"
+    body += "wr = pl.tile.extract(wm, 0, 0, [16, 16], target_memory=pl.Mem.Left)\n"
+    body += "er = pl.tile.extract(em, 0, 0, [16, 16], target_memory=pl.Mem.Right)\n"
+    body += "f = pl.tile.matmul(wr, er)\nlast = pl.tile.store(f, [0, 0], small)\nreturn done, last"
+    params = [tensor("a", side, 64), tensor("b", 64, side), tensor("w", 384, 320), tensor("e", side, 16)]
+    params += [tensor("out", side, 16, "FP32", True), tensor("small", 16, 16, "FP32", True)]
+    return kernel(params, f"tuple[pl.Tensor[[{side}, 16], pl.FP32], pl.Tensor[[16, 16], pl.FP32]]", body)
+
+
+@pytest.mark.parametrize("rules", ["reference", "all"])
+@pytest.mark.parametrize(("side", "form"), [(256, "grid_scratch"), (384, "as_it_stands")])
+def test_a_scratch_is_made_only_where_mat_has_room(rules: str, side: int, form: str) -> None:
+    """384·320·2 bytes stay in Mat throughout; 384·384·2 of scratch and 100 KiB of operands beside them exceed its 512 KiB."""
+    result = tiled(crowded_scratch(side), rules=rules)
+    assert decided(result, "c").form == form
+    assert ("does not fit there" in " ".join(h.message for h in result.diagnostics)) == (side == 384)
+
+
+def test_a_staged_operand_needs_room_in_mat_too() -> None:
+    """The left operand lies in Vec (96 KiB); Mat keeps 432 of its 512 KiB, so it cannot cross over."""
+    body = load("vm", "v", 192, 256, space="Vec") + load("bm", "b", 256, 32) + load("wm", "w", 640, 336)
+    body += "c = pl.tile.matmul(vm, bm)\ndone = pl.tile.store(c, [0, 0], out)\n"
+    body += "wr = pl.tile.extract(wm, 0, 0, [16, 16], target_memory=pl.Mem.Left)\n"
+    body += "br = pl.tile.extract(bm, 0, 0, [16, 16], target_memory=pl.Mem.Right)\n"
+    body += "f = pl.tile.matmul(wr, br)\nlast = pl.tile.store(f, [0, 0], small)\nreturn done, last"
+    params = [tensor("v", 192, 256), tensor("b", 256, 32), tensor("w", 640, 336)]
+    params += [tensor("out", 192, 32, "FP32", True), tensor("small", 16, 16, "FP32", True)]
+    program = kernel(params, "tuple[pl.Tensor[[192, 32], pl.FP32], pl.Tensor[[16, 16], pl.FP32]]", body)
+    result = tiled(program, "ascend950")
+    assert decided(result, "c").form == "as_it_stands"
+    assert [h.code for h in result.diagnostics] == ["PH-AT-006"]
+
+
+def test_a_grid_that_waits_for_its_store_keeps_its_operands() -> None:
+    """Between product and store another tile takes the operands' place in Mat; a grid at the store would need both."""
+    body = load("am", "a", 272, 144) + load("bm", "b", 144, 336)
+    body += "c = pl.tile.matmul(am, bm)\n" + load("xm", "x", 336, 336) + "xt = pl.tile.extract(xm, 0, 0, [16, 16], "
+    body += "target_memory=pl.Mem.Left)\nyt = pl.tile.extract(xm, 0, 0, [16, 16], target_memory=pl.Mem.Right)\n"
+    body += "f = pl.tile.matmul(xt, yt)\nfirst = pl.tile.store(f, [0, 0], small)\n"
+    body += "done = pl.tile.store(c, [0, 0], out)\nreturn first, done"
+    params = [tensor("a", 272, 144, "FP32"), tensor("b", 144, 336, "FP32"), tensor("x", 336, 336, "FP32")]
+    params += [tensor("small", 16, 16, "FP32", True), tensor("out", 272, 336, "FP32", True)]
+    returns = "tuple[pl.Tensor[[16, 16], pl.FP32], pl.Tensor[[272, 336], pl.FP32]]"
+    result = tiled(kernel(params, returns, body))
+    assert decided(result, "c").form == "as_it_stands"

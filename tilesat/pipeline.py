@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cost.errors import TilesatError
@@ -21,8 +21,10 @@ from extraction.cheapest import Costs, Solver, extract_cheapest, greedy_solver
 from extraction.exact import exact_solver
 from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
+from extraction.reasons import no_room
 from extraction.snapshot import Snapshot, snapshot
 from ir_bridge.convert import needs_conversion
+from ir_bridge.crowding import Tenant, crowded_out
 from ir_bridge.ir.nodes import Program, Var
 from ir_bridge.lift import lift
 from ir_bridge.lower import lower
@@ -85,9 +87,12 @@ class Run:
             self.decisions = self.extract()
             phases["extract"] = clock() - began
             inner = self.inner_tiles(session)
-        began = clock()
-        tiled = lift(self.program, self.plan(inner))
-        phases["lift"] = clock() - began
+            began = clock()
+            tiled = lift(self.program, self.plan(inner))
+            phases["lift"] = clock() - began
+            began = clock()
+            tiled = self.with_room(tiled, session)
+            phases["room"] = clock() - began
         report.phases.update(phases)
         return Tiling(self.source, self.program, tiled, self.described(), self.hints(), report, explainer)
 
@@ -139,6 +144,34 @@ class Run:
         from extraction.legality import why_illegal
 
         return why_illegal(self.lowered.facts, problem, m, n, k)
+
+    # -- room in Mat -------------------------------------------------------------------------------------------------------
+
+    def with_room(self, tiled: Program, session: Session) -> Program:
+        """The tiled program, once more without what Mat has no room for; usually as it is."""
+        left: frozenset[int] = frozenset()
+        while True:
+            crowded = crowded_out(self.program, tiled, self.target, self.tenants()) - left
+            if not crowded:
+                return tiled
+            left |= crowded
+            self.snapshot = self.snapshot.without_mat(crowded)
+            self.decisions = self.extract()
+            for v in left:
+                self.decisions.products[v].hints = [no_room(self.snapshot)]
+            tiled = lift(self.program, self.plan(self.inner_tiles(session)))
+
+    def tenants(self) -> Iterator[Tenant]:
+        """The products whose tiling keeps more in Mat, or keeps it longer."""
+        values = self.lowered.values
+        for s in self.lowered.facts.products:
+            d = self.decisions.products.get(s.v)
+            if d is None:
+                continue
+            staged = d.node is not None and self.snapshot.stages(d.node)
+            later = d.form is Form.GRID_STORE and s.waits
+            if d.scratch is not None or later or staged:
+                yield Tenant(s.v, *self.lowered.where[s.v], (values[s.left], values[s.right]), later)
 
     # -- chains: the narrowed calls inside a cut chain are products of their own ---------------------------------------------
 

@@ -221,7 +221,7 @@ class _Lowering:
         record.store_refusal = disturbance(operands, between, facts)
         if record.store_refusal is not None:
             return
-        record.store = self.number(use.stmt.targets[0])
+        record.store, record.waits = self.number(use.stmt.targets[0]), bool(between)
         self.out.state(L.stored_once, record.v, record.store)
         if all(map(_is_load, between)):
             self.out.state(L.store_follows, record.v, record.store)
