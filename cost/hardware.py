@@ -84,6 +84,12 @@ class Target:
     provenance: str = ""
     notes: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("fractal", "min_tile"):
+            if getattr(self, name) != 16:
+                value = getattr(self, name)
+                raise TargetError(f"target {self.name}: {name} = {value}, but tiles are cut in fractals of 16 elements")
+
     def capacity(self, buffer: str) -> int:
         """Bytes of ``buffer`` (one of :data:`BUFFERS`)."""
         if buffer not in BUFFERS:

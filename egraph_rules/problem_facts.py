@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cost.hardware import Target
@@ -21,6 +22,9 @@ _UNLIMITED = 1 << 40
 
 #: Extents from here on are beyond any tensor, and beyond what the rules' integers can weigh.
 LARGEST_EXTENT = 1 << 24
+
+#: Tile extents up to here cost little, wanted or not: what the largest L0 buffers of today hold.
+_USUAL_EXTENT = 4096
 
 
 def state_problem(
@@ -66,7 +70,14 @@ def _load_rates(target: Target) -> tuple[int, int]:
     return a // common, b // common
 
 
-def largest_extent(target: Target) -> int:
-    """No legal tile extent is larger: one fractal of the other axis fills L0C, and one of K an operand buffer."""
+def largest_extent(target: Target, problems: Iterable[Problem]) -> int:
+    """No legal tile extent is larger: one fractal of the other axis fills L0C, and one of K an operand buffer.
+
+    Where that allows very large ones, the problems say how many are wanted; a power of two, so that programs share engines.
+    """
     elements = max(target.l0c // (FRACTAL * 4), target.l0a // FRACTAL, target.l0b // FRACTAL)
-    return max(FRACTAL, elements // FRACTAL * FRACTAL)
+    fitting = max(FRACTAL, elements // FRACTAL * FRACTAL)
+    if fitting <= _USUAL_EXTENT:
+        return fitting
+    wanted = max((extent for p in problems for extent in (p.M, p.N, p.K)), default=0)
+    return min(fitting, max(_USUAL_EXTENT, 1 << (wanted + FRACTAL - 1).bit_length()))

@@ -191,7 +191,10 @@ def _schedules(frozen: Frozen, classes: dict[int, tuple[int, int]]) -> dict[int,
 def schedules_of(
     m: NDArray[np.int64], n: NDArray[np.int64], k: NDArray[np.int64], regime: NDArray[np.int64], scope: NDArray[np.int64]
 ) -> Schedules:
-    """One problem's candidates from the columns of their rows."""
+    """One problem's candidates from the columns of their rows, which no cost model may write to."""
     base = regime % L.DOUBLE_C
     dbc = (1 + regime // L.DOUBLE_C).astype(np.int8)
-    return Schedules(Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc), regime, scope)
+    candidates = Candidates(m, n, k, _STATIONARITY[base], _HOLDS_A[base], dbc)
+    for column in (m, n, k, candidates.stationarity, candidates.holds_a, dbc):
+        column.flags.writeable = False
+    return Schedules(candidates, regime, scope)

@@ -49,7 +49,7 @@ def saturated(program: tilesat.Program, target_name: str) -> tuple[Snapshot, Cos
     target = tilesat.get_target(target_name)
     rule_set = rules("all")
     lowered = lower(program, target, "dsa_rp", double_buffer_c=True)
-    with Session(engine_for(rule_set, largest_extent(target)), lowered.facts.facts) as session:
+    with Session(engine_for(rule_set, largest_extent(target, lowered.facts.problems)), lowered.facts.facts) as session:
         session.run(Limits())
         snap = snapshot(session.freeze(), lowered.facts, target, rule_set.names)
     model = cost_model("roofline")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,3 +174,36 @@ def test_a_grid_that_waits_for_its_store_keeps_its_operands() -> None:
     returns = "tuple[pl.Tensor[[16, 16], pl.FP32], pl.Tensor[[272, 336], pl.FP32]]"
     result = tiled(kernel(params, returns, body))
     assert decided(result, "c").form == "as_it_stands"
+
+
+# -- targets and cost models of the user -----------------------------------------------------------------------------------
+
+
+def plain(m: int, n: int, k: int) -> Program:
+    body = load("am", "a", m, k) + load("bm", "b", k, n) + "c = pl.tile.matmul(am, bm)\n"
+    body += "done = pl.tile.store(c, [0, 0], out)\nreturn done"
+    params = [tensor("a", m, k), tensor("b", k, n), tensor("out", m, n, "FP32", True)]
+    return kernel(params, f"pl.Tensor[[{m}, {n}], pl.FP32]", body)
+
+
+def test_a_target_of_huge_buffers_costs_no_more_than_the_program_wants() -> None:
+    huge = replace(tilesat.get_target("ascend950"), name="huge", aliases=(), l0a=1 << 40, l0b=1 << 40, l0c=1 << 40)
+    result = tilesat.tile(plain(256, 256, 256), huge)
+    assert [d.form for d in result.decisions] == ["as_it_stands"]
+    assert result.report.nodes < 50_000
+
+
+@pytest.mark.parametrize("field", ["fractal", "min_tile"])
+def test_a_granularity_that_no_rule_knows_is_refused(field: str) -> None:
+    with pytest.raises(tilesat.TargetError, match=f"{field} = 32"):
+        replace(tilesat.get_target("ascend950"), **{field: 32})
+
+
+@pytest.mark.parametrize("column", ["m", "n", "k", "stationarity", "holds_a", "dbc"])
+def test_a_cost_model_cannot_change_what_it_prices(column: str) -> None:
+    def meddling(candidates: Any, problem: Any, target: Any) -> Any:
+        getattr(candidates, column)[:] = 1
+        return np.ones(len(candidates))
+
+    with pytest.raises(tilesat.CostModelError, match="read-only"):
+        tilesat.tile(plain(256, 256, 256), cost_model=meddling)

@@ -136,7 +136,7 @@ def saturate(
 
     facts = ProgramFacts()
     state_problem(facts, problem, target, operand_stationary=operand_stationary, double_buffer_c=double_buffer_c)
-    with Session(engine_for(rule_set, largest_extent(target)), facts.facts) as session:
+    with Session(engine_for(rule_set, largest_extent(target, facts.problems)), facts.facts) as session:
         report = session.run(limits or Limits())
         taken = snapshot(session.freeze(), facts, target, rule_set.names)
         report.classes = taken.class_count

@@ -43,7 +43,8 @@ class Explainer:
     def rows(self) -> Any:
         """All rows of the saturated e-graph, by table."""
         run = self.run
-        with Session(engine_for(run.rule_set, largest_extent(run.target)), run.lowered.facts.facts) as session:
+        extent = largest_extent(run.target, run.lowered.facts.problems)
+        with Session(engine_for(run.rule_set, extent), run.lowered.facts.facts) as session:
             session.run(run.limits)
             frozen = session.freeze()
             rows = {t.name: frozen.rows(t) for t in TABLES}

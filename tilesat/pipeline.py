@@ -78,7 +78,8 @@ class Run:
             began = clock()
         self.lowered = lower(self.program, self.target, self.planner, double_buffer_c=self.double_buffer_c)
         phases["lower"] = clock() - began
-        with Session(engine_for(self.rule_set, largest_extent(self.target)), self.lowered.facts.facts) as session:
+        extent = largest_extent(self.target, self.lowered.facts.problems)
+        with Session(engine_for(self.rule_set, extent), self.lowered.facts.facts) as session:
             report = session.run(self.limits)
             self.stopped = None if report.stop is StopReason.SATURATED else report.stop.value
             began = clock()
