@@ -43,12 +43,18 @@ class Costs:
         """The schedule row a node takes: the best of its scope, or the forced one."""
         assert node.schedule is not None
         if node.v in self.forced:
-            row = self.forced[node.v]
-            problem, scope = node.schedule
-            own = self.sites.get(node.v)
-            same = own is not None and own.problem == problem and self.priced[problem].schedules.scope[row] == scope
-            return row if same else None
+            return self.forced_row(node.v, *node.schedule)
         return self.best(*node.schedule)
+
+    def forced_row(self, v: int, problem: int, scope: int) -> int | None:
+        """The forced tile in this scope of a problem: the product's own, or the one its planner substitutes for it."""
+        own, priced = self.sites.get(v), self.priced.get(problem)
+        if own is None or priced is None:
+            return None
+        row: int | None = self.forced[v]
+        if own.problem != problem:
+            row = priced.same_tile(self.priced[own.problem], self.forced[v])
+        return row if row is not None and priced.schedules.scope[row] == scope else None
 
     def best(self, problem: int, scope: int) -> int | None:
         key = (problem, scope)
@@ -60,8 +66,8 @@ class Costs:
     def of(self, node: Node) -> float:
         """The node's own cost; its children's come on top."""
         if node.schedule is not None:
-            row = self.row(node)
-            return DEAR if row is None else float(self.priced[node.schedule[0]].prices.wall[row])
+            row = self.row(node)  # None: this placement has no schedule to take, it cannot be had at any price
+            return math.inf if row is None else float(self.priced[node.schedule[0]].prices.wall[row])
         if node.op == "AsItStands":
             return self.as_it_stands(node.v)
         return _MOVES[node.op](self.snap.program.sizes.get(node.v, 0), self.snap.target) if node.op in _MOVES else 0.0

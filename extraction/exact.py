@@ -98,6 +98,7 @@ class ExactSolver(Solver):
         width = len(self.classes) + len(self.all_nodes)
         cost = np.concatenate([np.zeros(len(self.classes)), prices, np.zeros(orders)])
         upper = np.concatenate([np.ones(width), np.full(orders, float(len(self.classes)))])
+        upper[len(self.classes) : width][self.impossible] = 0.0
         integer = np.concatenate([np.ones(width), np.zeros(orders)])
         row, column, value = zip(*rows.entries, strict=True)
         matrix = coo_array((value, (row, column)), shape=(len(rows.low), width + orders)).tocsc()
@@ -116,6 +117,7 @@ class ExactSolver(Solver):
     def _prices(self) -> NDArray[np.float64]:
         """Node costs; what cannot run costs more than all else together, at a size the solver's arithmetic can bear."""
         raw = np.array([self.costs.of(n) for n in self.all_nodes])
+        self.impossible = np.isinf(raw)
         dear = raw >= DEAR
         return np.where(dear, 10.0 * (1.0 + raw[~dear].sum()), raw)
 

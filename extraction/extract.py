@@ -226,7 +226,11 @@ class _Documented:
         problem, node_scope = node.schedule
         if problem == site.problem:
             return row if node_scope == scope else None
-        again = self.choice(problem)
+        priced = self.priced.get(problem)
+        if site.v in self.forced:
+            again = None if priced is None else priced.same_tile(self.priced[site.problem], row)
+        else:
+            again = self.choice(problem)
         if again is None or int(self.priced[problem].schedules.scope[again]) != node_scope:
             return None
         return again

@@ -56,6 +56,16 @@ class Priced:
     def rows(self, mask: NDArray[np.bool_]) -> NDArray[np.intp]:
         return np.flatnonzero(mask)
 
+    def with_tile(self, m: int, n: int, k: int) -> int | None:
+        """The best row with this tile, or None where it is not legal."""
+        c = self.schedules.candidates
+        return self.best_of(np.flatnonzero((c.m == m) & (c.n == n) & (c.k == k)))
+
+    def same_tile(self, other: Priced, row: int) -> int | None:
+        """The best row of this problem with the tile that ``row`` of ``other`` has."""
+        c = other.schedules.candidates
+        return self.with_tile(int(c.m[row]), int(c.n[row]), int(c.k[row]))
+
     def best_of(self, rows: NDArray[np.intp]) -> int | None:
         """The best of some rows in the documented order, or None."""
         if not len(rows):

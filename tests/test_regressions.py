@@ -207,3 +207,38 @@ def test_a_cost_model_cannot_change_what_it_prices(column: str) -> None:
 
     with pytest.raises(tilesat.CostModelError, match="read-only"):
         tilesat.tile(plain(256, 256, 256), cost_model=meddling)
+
+
+# -- forced tiles ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tile", [(0, 0, 0), (-16, 16, 16), (16, 16), (16, 16, 16, 16), "16", (16.0, 16, 16), (True, 16, 16), None]
+)
+def test_a_forced_tile_that_is_no_tile_is_refused(tile: Any) -> None:
+    with pytest.raises(tilesat.TilesatError, match="three whole numbers above 0"):
+        tilesat.tile(plain(256, 256, 128), force={"c": tile})
+
+
+def chained(m: int, n: int, k: int) -> Program:
+    body = load("am", "a", m, k) + load("bm", "b", k, n) + load("em", "e", n, 32) + "c = pl.tile.matmul(am, bm)\n"
+    body += "low = pl.tile.cast(c, target_type=pl.BF16, mode='rint')\nd = pl.tile.matmul(low, em)\n"
+    body += "done = pl.tile.store(d, [0, 0], out)\nreturn done"
+    params = [tensor("a", m, k), tensor("b", k, n), tensor("e", n, 32), tensor("out", m, 32, "FP32", True)]
+    return kernel(params, f"pl.Tensor[[{m}, 32], pl.FP32]", body)
+
+
+@pytest.mark.parametrize("rules", ["reference", "all"])
+@pytest.mark.parametrize("planner", ["pypto", "dsa_rp"])
+def test_a_scratch_takes_the_forced_tile_whatever_the_planner(rules: str, planner: str) -> None:
+    """Under pypto a scratch chooses again, output-stationary; the forced tile holds there too."""
+    result = tiled(chained(256, 256, 64), rules=rules, planner=planner, force={"c": (64, 32, 16)})
+    c = decided(result, "c")
+    assert (c.form, c.m, c.n, c.k) == ("grid_scratch", 64, 32, 16)
+
+
+@pytest.mark.parametrize("rules", ["reference", "all"])
+def test_a_reader_takes_an_operand_only_where_it_can_be_had(rules: str) -> None:
+    """128 × 256 bf16 fill L0A, so the tile is legal A-stationary alone, which no scratch is under pypto: no reader counts on one."""
+    result = tiled(chained(256, 256, 256), rules=rules, planner="pypto", force={"c": (128, 16, 256)})
+    assert decided(result, "c").form == "as_it_stands"

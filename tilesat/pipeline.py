@@ -65,7 +65,7 @@ class Run:
         self.extractor = extractor
         self.limits = limits or Limits()
         self.double_buffer_c = planner != "pypto" or pypto_double_buffer_c
-        self.force = dict(force)
+        self.force = {name: _tile_of(name, given) for name, given in dict(force).items()}
         self.priced: dict[int, Priced] = {}
 
     def tiling(self, explainer: Callable[[], Explains]) -> Tiling:
@@ -133,12 +133,9 @@ class Run:
     def forced_row(self, name: str, problem: int) -> int:
         m, n, k = self.force[name]
         priced = self.priced.get(problem)
-        if priced is not None:
-            c = priced.schedules.candidates
-            rows = ((c.m == m) & (c.n == n) & (c.k == k)).nonzero()[0]
-            best = priced.best_of(rows)
-            if best is not None:
-                return best
+        best = None if priced is None else priced.with_tile(m, n, k)
+        if best is not None:
+            return best
         raise TilesatError(f"the tile {m} × {n} × {k} forced on {name!r} is not legal: {self.why_illegal(problem, m, n, k)}")
 
     def why_illegal(self, problem: int, m: int, n: int, k: int) -> str:
@@ -302,6 +299,13 @@ def untiled_window(window: tuple[int, int], stopped: str | None) -> Refusal:
     if stopped is not None:
         return Refusal("PH-AT-008", f"the {stopped} ended the run before a tile for a {what} was found; raise the limit")
     return Refusal("PH-AT-005", f"no tile of a {what} fits L0 under these rules")
+
+
+def _tile_of(name: str, given: object) -> tuple[int, int, int]:
+    """A forced tile, checked to be three positive whole numbers."""
+    if isinstance(given, (tuple, list)) and len(given) == 3 and all(type(x) is int and x > 0 for x in given):
+        return given[0], given[1], given[2]
+    raise TilesatError(f"the tile forced on {name!r} is {given!r}; give three whole numbers above 0: (m, n, k)")
 
 
 #: Where a form puts its result.
