@@ -239,6 +239,6 @@ def test_a_scratch_takes_the_forced_tile_whatever_the_planner(rules: str, planne
 
 @pytest.mark.parametrize("rules", ["reference", "all"])
 def test_a_reader_takes_an_operand_only_where_it_can_be_had(rules: str) -> None:
-    """128 × 256 bf16 fill L0A, so the tile is legal A-stationary alone, which no scratch is under pypto: no reader counts on one."""
+    """128 × 256 bf16 fill L0A, so the tile is legal A-stationary alone, as no scratch is under pypto; no reader counts on one."""
     result = tiled(chained(256, 256, 256), rules=rules, planner="pypto", force={"c": (128, 16, 256)})
     assert decided(result, "c").form == "as_it_stands"
