@@ -191,7 +191,7 @@ def why_not(rule: Rule, rows: Rows, problem: int, v: int, left: int, right: int)
     if heads & {L.load.name, L.given.name} or heads <= {L.In.name}:
         answers = [match(rule, rows, {"v": operand}) for operand in (left, right)]
         return next((a for a in answers if a.fired), answers[0])
-    given = {"v": v, "p": problem}
+    given = {"v": v} if L.scratch_problem.name in heads else {"v": v, "p": problem}  # whose problem a scratch takes is a fact
     return match(rule, rows, {k: x for k, x in given.items() if k in _names(rule)})
 
 

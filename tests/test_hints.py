@@ -148,10 +148,12 @@ def test_006_operands_that_change_before_the_store() -> None:
 
 
 def test_006_a_scratch_beyond_mat() -> None:
-    """950's Mat is 512 KiB: 256 × 512 of fp32 to the byte, 272 × 512 beyond it."""
+    """950's Mat is 512 KiB: 272 × 512 of fp32 is beyond it; 256 × 512 fills it, and leaves no room for its operands."""
     beyond = Case.full(272, 512, 64, dtype="fp32", place="scratch").text()
     said(beyond, "PH-AT-006", "272·512·4 = 557056", "524288", target="ascend950")
-    silent(Case.full(256, 512, 64, dtype="fp32", place="scratch").text(), "grid_scratch", target="ascend950")
+    full = Case.full(256, 512, 64, dtype="fp32", place="scratch").text()
+    said(full, "PH-AT-006", "beside the other tiles alive", "524288", target="ascend950")
+    silent(Case.full(512, 192, 16, dtype="fp32", place="scratch").text(), "grid_scratch", target="ascend950")
 
 
 @pytest.mark.parametrize(("m", "n"), [(264, 256), (256, 264)])
@@ -218,7 +220,7 @@ def test_009_a_scratch_in_fp32_where_the_target_wants_bf16() -> None:
     assert (first.code, second.code) == ("PH-AT-009", "PH-AT-006")
     for word in ("256 × 256", "ascend910b", "bf16 or fp16", "fp32", "mode='rint'"):
         assert word in first.message
-    silent(Case.full(512, 256, 64, dtype="fp32", place="scratch").text(), "grid_scratch", target="ascend950")
+    silent(Case.full(512, 192, 16, dtype="fp32", place="scratch").text(), "grid_scratch", target="ascend950")
     silent(Case.full(256, 256, 64, place="cast").text(), "grid_scratch")
     silent(Case.full(128, 128, 64, dtype="fp32", place="scratch").text(), "as_it_stands")
 
