@@ -114,7 +114,7 @@ def lookup(name: str) -> Family:
     found = FAMILIES.get(name)
     if found is None:
         near = difflib.get_close_matches(name, [*FAMILIES, *NAMED], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else ";"
         raise RuleSetError(f"unknown rule family or set {name!r}{hint} known: {', '.join([*NAMED, *FAMILIES])}")
     return found
 
@@ -140,12 +140,18 @@ def rules(spec: str | RuleSet | Iterable[str | Family] = "reference") -> RuleSet
     """
     if isinstance(spec, RuleSet):
         return spec
+    if not isinstance(spec, (str, Iterable)):
+        raise RuleSetError(f"a rule set is named by text or a sequence of names and families, not by {type(spec).__name__}")
     items = [x.strip() for x in spec.split(",")] if isinstance(spec, str) else list(spec)
     chosen = _named(CORE, DOCUMENTED)
     for item in items:
         if isinstance(item, Family):
             chosen = chosen + item
+        elif not isinstance(item, str):
+            raise RuleSetError(f"a rule set is made of names and families; {item!r} is neither")
         elif item.startswith("-"):
+            if item[1:].strip() in NAMED:
+                raise RuleSetError(f"{item[1:].strip()!r} is a whole set; take families away, by name: {', '.join(FAMILIES)}")
             chosen = chosen - item[1:].strip()
         elif item == "reference":
             chosen = RuleSet(_in_order((*chosen.families, *(f for n, f in FAMILIES.items() if n not in BEYOND))), DOCUMENTED)

@@ -222,6 +222,7 @@ class Engine:
         self._axioms = frozenset(name for name, rows in axioms.items() if rows)
         self._seen: set[frozenset[str]] = set()
         self._undeclared = {t.name: t for t in language.TABLES}
+        _check_rules(families, self._undeclared)
         for sort in language.SORTS:
             self.run(sort.declare())
         for stage in self.stages:
@@ -313,6 +314,20 @@ class Engine:
     def freeze(self) -> Frozen:
         """Read the e-graph's rows."""
         return Frozen(self._egraph)
+
+
+def _check_rules(families: Iterable[Family], tables: Mapping[str, Table]) -> None:
+    """Refuse what would never fire without a word: a rule of another's name, a fact that no table holds."""
+    owners: dict[str, str] = {}
+    for f in families:
+        for r in f.rules:
+            who = f"rule {r.name!r} of family {f.name!r}"
+            if r.name in owners:
+                raise TilesatError(f"{who} has the name of a rule of {owners[r.name]!r}; rename it")
+            owners[r.name] = f.name
+            for head in _heads((*r.reads, *r.then)):
+                if head not in tables:
+                    raise TilesatError(f"{who} speaks of {head!r}, which the language does not have")
 
 
 def _heads(terms: Iterable[Term | Merge]) -> Iterable[str]:

@@ -10,7 +10,7 @@ the target's nominal rates; a statement that cannot run as it stands is dearer t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
 from cost.hardware import Target
@@ -24,6 +24,9 @@ from extraction.snapshot import Node, Snapshot
 
 #: Dearer than any plan: a statement that exceeds L0 and stays so.
 DEAR = 1e15
+
+#: (cost, node, own cost of every class in the solution) of a class.
+Solution = tuple[float, Node | None, dict[int, float]]
 
 #: How each placement node reads as a form.
 _FORMS = {"KLoop": Form.K_LOOP, "GridStore": Form.GRID_STORE, "GridScratch": Form.GRID_SCRATCH}
@@ -106,7 +109,7 @@ class Solver:
         self.snap = snap
         self.costs = costs
         self.shares = extractor == "dag"
-        self.best: dict[int, tuple[float, Node | None, dict[int, float]]] = {}
+        self.best: dict[int, Solution] = {}
 
     def cost(self, klass: int) -> float:
         return self.solve(klass)[0]
@@ -127,9 +130,10 @@ class Solver:
     def node(self, klass: int) -> Node | None:
         return self.solve(klass)[1]
 
-    def solve(self, klass: int) -> tuple[float, Node | None, dict[int, float]]:
+    def solve(self, klass: int) -> Solution:
         """(cost, node, own cost of every class in the solution); children first, without recursion."""
         stack = [klass]
+        below: set[int] = set()  # classes whose children are being solved
         while stack:
             top = stack[-1]
             if top in self.best:
@@ -137,15 +141,36 @@ class Solver:
                 continue
             nodes = self.snap.nodes.get(top, [])
             missing = [c for n in nodes for c in self.children(n) if c not in self.best]
-            if missing:
+            if not missing:
+                stack.pop()
+                self.best[top] = self._cheapest(top, nodes)
+            elif below.isdisjoint(missing):
+                below.add(top)
                 stack.extend(missing)
-                continue
-            stack.pop()
-            self.best[top] = self._cheapest(top, nodes)
+            else:
+                self._settle_all()
         return self.best[klass]
 
-    def _cheapest(self, klass: int, nodes: list[Node]) -> tuple[float, Node | None, dict[int, float]]:
-        found: tuple[float, Node | None, dict[int, float]] = (math.inf, None, {klass: math.inf})
+    def _settle_all(self) -> None:
+        """Where rules made classes depend on each other: costs come down from infinity until none changes (egg's extraction)."""
+        for klass in self._all_classes():
+            self.best.setdefault(klass, (math.inf, None, {klass: math.inf}))
+        changed = True
+        while changed:
+            changed = False
+            for klass, nodes in self.snap.nodes.items():
+                found = self._cheapest(klass, nodes)
+                if found[0] < self.best[klass][0]:
+                    self.best[klass], changed = found, True
+
+    def _all_classes(self) -> Iterator[int]:
+        for klass, nodes in self.snap.nodes.items():
+            yield klass
+            for node in nodes:
+                yield from self.children(node)
+
+    def _cheapest(self, klass: int, nodes: list[Node]) -> Solution:
+        found: Solution = (math.inf, None, {klass: math.inf})
         for node in nodes:
             own = self.costs.of(node)
             below: dict[int, float] = {}
@@ -153,7 +178,7 @@ class Solver:
             for child in children:
                 below.update(self.best[child][2])
             total = own + (sum(below.values()) if self.shares else sum(self.best[c][0] for c in children))
-            if total < found[0]:
+            if total < found[0] and klass not in below:
                 found = (total, node, {**below, klass: own} if self.shares else {})
         return found
 

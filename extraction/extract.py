@@ -70,9 +70,12 @@ class Availability:
     def realised(self, klass: int) -> bool:
         found = self.settled.get(klass)
         if found is None:
+            self.settled[klass] = False  # a ring realises nothing
             found = any(self._node(n) for n in self.nodes.get(klass, ()))
             if found:
                 self.settled[klass] = True
+            else:
+                del self.settled[klass]  # a later decision may
         return found
 
     def _node(self, node: Node) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tilesat
+from egraph_rules import language as L
+from egraph_rules.rule import Family, Rule, rule, table, union, variables
 from tilesat import Program, Tiling
 
 HEAD = """\
@@ -242,3 +244,38 @@ def test_a_reader_takes_an_operand_only_where_it_can_be_had(rules: str) -> None:
     """128 × 256 bf16 fill L0A, so the tile is legal A-stationary alone, as no scratch is under pypto; no reader counts on one."""
     result = tiled(chained(256, 256, 256), rules=rules, planner="pypto", force={"c": (128, 16, 256)})
     assert decided(result, "c").form == "as_it_stands"
+
+
+# -- rules of the user -----------------------------------------------------------------------------------------------------
+
+
+def user_family(name: str, *rules: Rule) -> Family:
+    return Family(name, "of a test", rules)
+
+
+@pytest.mark.parametrize("extractor", ["tree", "dag", "exact"])
+def test_rules_that_make_placements_depend_on_each_other_end(extractor: str) -> None:
+    """In(a, Mat) = In(b, Mat) for all a and b: classes that hold each other's nodes."""
+    v, w = variables("v w")
+    merged = [union(L.In(v, space), L.In(w, space)) for space in ("Mat", "Acc")]
+    ring = rule("ring", "all operands are one", stage="placements", reads=[L.product(v=v), L.product(v=w)], then=merged)
+    rules = tilesat.rules("all") + user_family("ring", ring)
+    result = tilesat.tile(chained(256, 256, 64), rules=rules, extractor=extractor)
+    assert [d.name for d in result.decisions] == ["c", "d"]
+
+
+def test_a_rule_that_could_never_fire_is_refused() -> None:
+    (v,) = variables("v")
+    reads, then = [L.product(v=v)], [union(L.In(v, "Acc"), L.AsItStands(v))]
+    twin = rule("k_split", "another's name", stage="placements", reads=reads, then=then)
+    with pytest.raises(tilesat.TilesatError, match="'k_split' of family 'mine' has the name of a rule of 'k_split'"):
+        tilesat.tile(plain(256, 256, 64), rules=tilesat.rules("all") + user_family("mine", twin))
+    stray = rule("stray", "no such fact", stage="placements", reads=[table("moon", "v")(v)], then=then)
+    with pytest.raises(tilesat.TilesatError, match="'stray' of family 'mine' speaks of 'moon'"):
+        tilesat.tile(plain(256, 256, 64), rules=tilesat.rules("all") + user_family("mine", stray))
+
+
+@pytest.mark.parametrize("spec", [5, None, ["all", 5], "all,-reference", "all,", ""])
+def test_what_names_no_rule_set_is_refused(spec: Any) -> None:
+    with pytest.raises(tilesat.RuleSetError):
+        tilesat.rules(spec)
