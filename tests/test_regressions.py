@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -279,3 +283,26 @@ def test_a_rule_that_could_never_fire_is_refused() -> None:
 def test_what_names_no_rule_set_is_refused(spec: Any) -> None:
     with pytest.raises(tilesat.RuleSetError):
         tilesat.rules(spec)
+
+
+# -- the command line ------------------------------------------------------------------------------------------------------
+
+
+def command(shell: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell line in which ``$T`` is the command line; the program stands in ``p.py``."""
+    (folder / "p.py").write_text(str(plain(256, 256, 64)), encoding="utf-8")
+    env = {**os.environ, **environment, "T": f"{sys.executable} -m tilesat"}
+    return subprocess.run(["bash", "-c", shell], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_lead_nowhere(closed: str, tmp_path: Path) -> None:
+    done = command(f"$T tile p.py -o q.py {closed}", tmp_path)
+    assert (done.returncode, "defect" in done.stderr) == (0, False)
+    assert (tmp_path / "q.py").read_text(encoding="utf-8") == str(tilesat.tile(plain(256, 256, 64)).program)
+
+
+def test_an_encoding_without_some_character_is_no_defect(tmp_path: Path) -> None:
+    done = command("$T tile p.py && $T rules", tmp_path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "256 \\xd7 256 \\xd7 64" in done.stderr
