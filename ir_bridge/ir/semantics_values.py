@@ -116,11 +116,11 @@ def tile_from(values: Array, dtype: DType, shape: tuple[int, ...] | None = None)
 
 
 def window(what: str, extent: tuple[int, ...], offset: tuple[int, ...], size: tuple[int, ...]) -> tuple[slice, ...]:
-    """The slices of a window, checked to lie in an array of ``extent``."""
+    """The slices of a window, checked to lie in an array of ``extent``; an empty window lies anywhere."""
     if not len(extent) == len(offset) == len(size):
         raise SemanticsError(f"{what}: a window of rank {len(size)} at {list(offset)} of an array of rank {len(extent)}")
     for e, o, s in zip(extent, offset, size, strict=True):
-        if o < 0 or o + s > e:
+        if o < 0 or s < 0 or (o + s > e and 0 not in size):
             raise SemanticsError(f"{what}: window {list(size)} at {list(offset)} reaches out of {list(extent)}")
     return tuple([slice(o, o + s) for o, s in zip(offset, size, strict=True)])
 

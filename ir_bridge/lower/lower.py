@@ -208,10 +208,12 @@ class _Lowering:
         if call is None or use.slot != 0:
             return
         assert isinstance(use.stmt, Assign)
+        if len(use.stmt.targets) != 1:  # a statement without a result has no state to chain windows through
+            return
         if call.op == "tile.store":
             if use.site is site and _plain_store(call):
                 self.store(record, ops, use, site.statements[position + 1 : use.position], facts)
-        elif call.op == "tile.cast" and len(use.stmt.targets) == 1:
+        elif call.op == "tile.cast":
             self.cast(record, use.stmt.targets[0], call, ops, facts)
 
     def store(self, record: ProductSite, ops: Operands, use: Use, between: Block, facts: Facts) -> None:
