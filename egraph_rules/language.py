@@ -84,6 +84,7 @@ planner = table("planner", "name:String", about="who places buffers: pypto, dsa_
 product = table("product", "v p left right op:String dtype:String", about="v = op(left, right), accumulated in dtype")
 given = table("given", "v space:String", about="v lies in that space in the source")
 load = table("load", "v key space:String", about="v is a load; its key is the first value loaded alike")
+stageable = table("stageable", "v", about="v lies in Vec, and its tile is whole boxes of Mat")
 cast = table("cast", "c v source:String dtype:String mode:String", about="c = cast(v)")
 cast_once = table("cast_once", "v c", about="the cast c is the only use of v")
 matrix_operand_only = table("matrix_operand_only", "v", about="v is used, and every use is a matrix operand of a matmul")

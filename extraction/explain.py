@@ -188,7 +188,7 @@ def _names(r: Rule) -> frozenset[str]:
 def why_not(rule: Rule, rows: Rows, problem: int, v: int, left: int, right: int) -> Answer:
     """How far a rule gets on one product: bound to the product, to its problem, or to its operands, whichever it speaks of."""
     heads = {t.head for t in rule.reads}
-    if heads & {L.load.name, L.given.name} or heads <= {L.In.name}:
+    if heads & {L.load.name, L.given.name} or heads <= {L.In.name, L.stageable.name}:
         answers = [match(rule, rows, {"v": operand}) for operand in (left, right)]
         return next((a for a in answers if a.fired), answers[0])
     given = {"v": v} if L.scratch_problem.name in heads else {"v": v, "p": problem}  # whose problem a scratch takes is a fact

@@ -72,7 +72,7 @@ def _no_store(snap: Snapshot, site: ProductSite, what: str) -> Refusal:
     if site.store_refusal is not None:
         return Refusal("PH-AT-006", f"{what} where it is stored, but {site.store_refusal}; store it first")
     if "stored_once" not in facts:
-        return Refusal("PH-AT-006", f"{what}, but its one use is not a plain 2-D store, out = store(…), of the same statement list")
+        return Refusal("PH-AT-006", f"{what}, but its one use is not a plain 2-D store, out = store(…), in its statement list")
     if site.bias is not None and "store_follows" not in facts:
         return Refusal("PH-AT-011", f"{what}, but its store is not the first statement after it that is not a load")
     if site.bias == "Bias":

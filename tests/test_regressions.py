@@ -306,3 +306,54 @@ def test_an_encoding_without_some_character_is_no_defect(tmp_path: Path) -> None
     done = command("$T tile p.py && $T rules", tmp_path, PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "256 \\xd7 256 \\xd7 64" in done.stderr
+
+
+# -- the author's own loops and boxes --------------------------------------------------------------------------------------
+
+
+def test_a_pinned_operand_stands_in_no_pipeline_of_the_author() -> None:
+    """432 × 64 bf16 take most of L0A; in the author's pipeline (stage=2) the panel would have two slots."""
+    program = chained(432, 64, 64)
+    text = str(program)
+    head, body = text.split("        c: ", 1)
+    inner = "".join(f"    {line}\n" for line in ("        c: " + body).splitlines() if "return" not in line)
+    inner = inner.replace(", out)", ", o)").replace("done", "stored")
+    loop = "        for i, (o,) in pl.pipeline(0, 2, 1, stage=2, init_values=(out,)):\n"
+    program = tilesat.parse(f"{head}{loop}{inner}            done = pl.yield_(stored)\n        return done\n")
+    for extractor in ("tree", "dag"):
+        for planner in ("ptoas", "pypto"):
+            tiled(program, "ascend950", rules="all", planner=planner, extractor=extractor)
+
+
+@pytest.mark.parametrize("rules", ["reference", "all"])
+@pytest.mark.parametrize(("depth", "form"), [(368, "as_it_stands"), (384, "k_loop")])
+def test_an_operand_is_staged_in_whole_boxes(rules: str, depth: int, form: str) -> None:
+    """A box of int8 in Mat is 16 × 32, and 368 = 11.5 · 32; in Vec nothing is boxed."""
+    body = load("vm", "v", 64, depth, space="Vec") + load("bm", "b", depth, 256) + "c = pl.tile.matmul(vm, bm)\n"
+    body += "done = pl.tile.store(c, [0, 0], out)\nreturn done"
+    params = [tensor("v", 64, depth, "INT8"), tensor("b", depth, 256, "INT8"), tensor("out", 64, 256, "INT32", True)]
+    result = tiled(kernel(params, "pl.Tensor[[64, 256], pl.INT32]", body), "ascend950", rules=rules)
+    assert decided(result, "c").form == form
+
+
+def test_a_store_without_a_result_is_left() -> None:
+    body = load("am", "a", 256, 256) + "c = pl.tile.matmul(am, am)\npl.tile.store(c, [0, 0], out)\nreturn out"
+    program = kernel([tensor("a", 256, 256), tensor("out", 256, 256, "FP32", True)], "pl.Tensor[[256, 256], pl.FP32]", body)
+    result = tiled(program)
+    assert result.program == program
+    assert "out = store(…)" in result.diagnostics[0].message
+
+
+def test_windows_beyond_a_dynamic_extent_are_empty() -> None:
+    head = HEAD.replace("@pl.program", 'rows = pl.dynamic("rows")\n\n\n@pl.program')
+    params = f"a: pl.Tensor[[rows, 256], pl.BF16], {tensor('b', 256, 256)}, out: pl.Out[pl.Tensor[[rows, 256], pl.FP32]]"
+    body = "am = pl.tile.load(a, [0, 0], [256, 256], [rows, 256], target_memory=pl.Mem.Mat)\n" + load("bm", "b", 256, 256)
+    body += "c = pl.tile.matmul(am, bm)\ndone = pl.tile.store(c, [0, 0], out)\nreturn done\n"
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    program = tilesat.parse(head.format(params=params, returns="pl.Tensor[[rows, 256], pl.FP32]") + lines)
+    after = tilesat.tile(program).program
+    assert after != program
+    for rows in (1, 64, 65, 256):
+        arrays = {"a": np.ones((rows, 256)), "b": np.ones((256, 256))}
+        got = tilesat.execute(after, **arrays, out=np.zeros((rows, 256)))
+        np.testing.assert_array_equal(got["out"], np.full((rows, 256), 256.0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.language import FromVec, In, Left
+from egraph_rules.language import FromVec, In, Left, stageable
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 (v,) = variables("v")
@@ -22,6 +22,6 @@ def VEC_STAGING() -> Iterator[Rule]:
         "stage_left_operand",
         "Left(v) = move(In(v, Vec), Mat), once, before the loop",
         stage="placements",
-        reads=[In(v, "Vec")],
+        reads=[In(v, "Vec"), stageable(v)],
         then=[union(Left(v), FromVec(v, In(v, "Vec")))],
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cost.hardware import Target
-from cost.physical import accumulator_bytes
+from cost.physical import accumulator_bytes, box
 from cost.problem import Problem
 from egraph_rules import language as L
 from egraph_rules.families.cast_fold import FOLDABLE, FOLDING, ROUNDING
@@ -181,6 +181,8 @@ class _Lowering:
         if space is not Space.MAT and space is not Space.VEC:
             return n
         self.out.sizes[n] = _bytes(v)
+        if space is Space.VEC and _whole_in_mat(v):
+            self.out.state(L.stageable, n)
         made = facts.definitions.get(v)
         call = made.stmt.value if made is not None and made.origin is Origin.ASSIGN and type(made.stmt) is Assign else None
         if type(call) is Call:
@@ -316,6 +318,13 @@ def _bytes(v: Var) -> int:
     """Physical bytes of a tile, 0 where its shape is not known."""
     t = v.type
     return t.dtype.footprint(t.elements()) if isinstance(t, TileType) and t.static else 0
+
+
+def _whole_in_mat(v: Var) -> bool:
+    """Would the tile be a whole number of boxes in Mat?"""
+    t = v.type
+    assert isinstance(t, TileType)
+    return all(isinstance(d, int) and d % step == 0 for d, step in zip(t.shape, box("row_major", t.dtype), strict=True))
 
 
 def _copies_in_flight(site: Site) -> int:
