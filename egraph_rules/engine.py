@@ -296,7 +296,6 @@ class Engine:
         given = self._axioms | {name for name, rows in facts.items() if rows}
         if given in self._seen:
             return
-        self._seen.add(given)
         filled, grew = set(given), True
         while grew:
             grew = False
@@ -307,9 +306,10 @@ class Engine:
         self.declare(facts)
         for rule, reads, makes in self._rules:
             if reads <= filled and rule.name not in self._loaded:
-                self._loaded.add(rule.name)
                 self.declare((*sorted(reads), *sorted(makes)))
                 self.run(rule.render())
+                self._loaded.add(rule.name)
+        self._seen.add(given)
 
     def freeze(self) -> Frozen:
         """Read the e-graph's rows."""

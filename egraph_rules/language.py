@@ -40,17 +40,14 @@ DOUBLE_C = 8
 problem = table(
     "problem",
     "p M N K max_m max_n max_k bytes_a bytes_b bytes_c box_m box_n align_n align_k row_align l0a l0b l0c "
-    "bias_cap bias_rebuilt bias_held bw_a bw_b",
+    "bias_cap bias_rebuilt bias_held bw_a bw_b copies single",
     about="a product's true extents; the largest tile extents; element bytes; physical boxes; what n and k are multiples of; "
     "capacities in bytes; the widest bias window in elements, whether it is rebuilt per window, whether it lies in the bias "
-    "table already; L0A/L0B load rates in bytes per 1000 cycles",
+    "table already; L0A/L0B load rates in bytes per 1000 cycles; how many copies the author's pipeline keeps of "
+    "a panel outside our loops; how many of a single block's, which may stand as it stood",
 )
 allows = table("allows", "p regime:String", about="the target's lowering can emit this design axis for the problem")
-pinned = table(
-    "pinned",
-    "p copies",
-    about="an operand may be held in one buffer across the grid; the pipeline that the product stands in keeps so many copies",
-)
+pinned = table("pinned", "p", about="an operand may be held in one buffer across the grid")
 extent = table("extent", "e", about="tile extents of the target: multiples of the fractal")
 axis_m = table(
     "axis_m",
@@ -93,7 +90,8 @@ store_follows = table("store_follows", "v s", about="s is the first statement af
 bias_in = table("bias_in", "v space:String", about="the product v adds a bias that lies in that space")
 bias_rebuildable = table("bias_rebuildable", "v", about="v's bias is a load that can be repeated window by window")
 cuttable = table("cuttable", "v scope", about="the product v may be computed window by window in this scope")
-output_only = table("output_only", "p q", about="q is p without operand-stationary schedules")
+as_scratch = table("as_scratch", "p q", about="q is p where its output is a scratch, so that a single block has panels too")
+output_only = table("output_only", "p q", about="q is such a p, without operand-stationary schedules")
 scratch_problem = table("scratch_problem", "v p", about="the problem whose schedules a Mat-scratch grid of v may take")
 chain = table("chain", "s v p", about="a canonical split-K chain v that the store s drains")
 drained = table("drained", "loop trips slot_bytes drain:String", about="a user-written pipeline of one matmul and one drain")

@@ -36,11 +36,12 @@ def state_problem(
     double_buffer_c: bool = False,
     bias_copies: int = 1,
     copies: int = 1,
+    single: int = 1,
 ) -> int:
     """Add problem ``p`` and its limits to ``facts``; returns its index.
 
     ``bias_copies``: how many copies of a bias window the pipelines around the product keep in the bias table; ``copies``: how
-    many of an operand's panel the loop it stands in keeps.
+    many of a panel the loop it stands in keeps; ``single``: how many of the panels of a single block of all of K.
     """
     index = len(facts.problems)
     facts.problems.append(p)
@@ -55,9 +56,11 @@ def state_problem(
         int(p.bias == "mat"),
         int(p.bias == "bias"),
         *_load_rates(target),
+        copies,
+        single,
     )
     if operand_stationary:
-        facts.state(pinned, index, copies)
+        facts.state(pinned, index)
     if double_buffer_c:
         facts.state(allows, index, DOUBLE_BUFFER_C)
     return index

@@ -166,13 +166,32 @@ def test_products_inside_the_authors_loops(shape: tuple[int, int, int], loop: st
     assert decision(result, "c").form != "as_it_stands"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="in an author's pipeline of three stages or more a grid's peeled boundary, straight lines of its body, has three "
-    "copies of each panel; rules count two of what streams (held panels are counted)",
+@pytest.mark.parametrize(
+    ("shape", "stage", "target", "planner"),
+    [
+        ((144, 224, 112), 3, "ascend910b", "pypto"),  # a grid of all of K, its boundary three times
+        ((224, 160, 112), 4, "ascend910b", "dsa_rp"),
+        ((256, 464, 112), 4, "ascend910b", "pypto"),  # B held, the boundary's A four times
+        ((64, 64, 2096), 3, "ascend950", "ptoas"),  # the last panel of K, three times
+        ((432, 64, 64), 2, "ascend950", "ptoas"),  # one block with A held
+    ],
 )
-def test_a_boundary_in_a_pipeline_of_three_stages() -> None:
-    checked(around(144, 224, 112, "pipeline(0, 4, 1, stage=3, init_values=(out,))"), target="ascend910b", planner="pypto")
+def test_straight_lines_in_the_authors_pipeline(shape: tuple[int, int, int], stage: int, target: str, planner: str) -> None:
+    """What stands outside our loops stands in the author's, and has as many copies as that has stages."""
+    for rules in ("reference", "all"):
+        loop = f"pipeline(0, 4, 1, stage={stage}, init_values=(out,))"
+        checked(around(*shape, loop), target=target, planner=planner, rules=rules)
+
+
+EXTENTS = st.integers(1, 24).map(lambda x: 16 * x)
+
+
+@SETTINGS
+@given(st.tuples(EXTENTS, EXTENTS, EXTENTS), st.integers(2, 4), options(), st.sampled_from(["reference", "all"]))
+def test_generated_products_in_the_authors_pipeline(shape: tuple[int, int, int], stage: int, chosen: Any, rules: str) -> None:
+    text = around(*shape, f"pipeline(0, 4, 1, stage={stage}, init_values=(out,))")
+    before = parse(text)
+    check_legal(before, tile(before, rules=rules, **chosen), chosen["target"])
 
 
 def test_a_producer_in_a_loop_and_its_reader_in_a_branch() -> None:

@@ -31,6 +31,7 @@ from egraph_rules.language import (
     window,
 )
 from egraph_rules.rule import Rule, family, member, rule, union, variables
+from egraph_rules.straight_lines import straight_panels_fit
 
 m, n, k, scope, deepest = variables("m n k scope deepest")
 v, left, right = variables("v left right")
@@ -75,8 +76,8 @@ def K_SPLIT() -> Iterator[Rule]:
         "shallower_panel",
         "a panel k deep fits wherever a deeper one does",
         stage="windows",
-        reads=[streamed_depth(P.p, deepest), axis_k(P.p, k)],
-        when=[within(k, deepest)],
+        reads=[streamed_depth(P.p, deepest), axis_k(P.p, k), the_problem()],
+        when=[within(k, deepest), straight_panels_fit(k, deepest)],
         then=[panel(P.p, deepest, k)],
     )
     yield rule(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.language import output_only, planner, product, scratch_problem
+from egraph_rules.language import as_scratch, output_only, planner, product, scratch_problem
 from egraph_rules.rule import Rule, family, rule, variables
 
 v, p, q = variables("v p q")
@@ -24,8 +24,8 @@ def PLANNERS() -> Iterator[Rule]:
             f"scratch_under_{name}",
             f"{name}: a scratch grid takes any schedule",
             stage="placements",
-            reads=[product(v=v, p=p), planner(name)],
-            then=[scratch_problem(v, p)],
+            reads=[product(v=v, p=p), planner(name), as_scratch(p, q)],
+            then=[scratch_problem(v, q)],
         )
     yield rule(
         "scratch_under_pypto",

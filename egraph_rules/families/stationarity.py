@@ -9,10 +9,10 @@ B-stationary pin one operand in a single buffer, so its panel may be twice as la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from egraph_rules.conditions import bias_window_fits, fits_l0a, fits_l0b
-from egraph_rules.expr import Comparison, Integer, ceil_div, literal, predicate
+from egraph_rules.expr import Comparison, Condition, Integer, ceil_div, literal, predicate
 from egraph_rules.language import (
     A_STATIONARY,
     B_STATIONARY,
@@ -26,9 +26,9 @@ from egraph_rules.language import (
     window,
 )
 from egraph_rules.rule import Rule, Term, family, member, rule, variables
+from egraph_rules.straight_lines import straight_blocks_fit
 
-m, n, scope, a, b, copies = variables("m n scope deep_a deep_b copies")
-ONE, TWO, FOUR = literal(1), literal(2), literal(4)
+m, n, scope, a, b = variables("m n scope deep_a deep_b")
 
 
 def _load_holding_a(m: Integer) -> Integer:
@@ -52,50 +52,71 @@ def holding_b_loads_less(m: Integer, n: Integer) -> Comparison:
     return _load_holding_a(m) > _load_holding_b(n)
 
 
-def held_depth(moving: Integer, extent: Integer) -> Integer:
-    """Buffers of a held panel: one; but where the moving axis leaves a boundary, the panel is fetched once more for it, as a
-    straight line of whatever loop the product stands in, and a pipeline keeps copies of that."""
-    boundary = ceil_div(moving % extent, extent)  # 0 or 1
-    return literal(1) + (copies - 1) * boundary
-
-
 def full_depth(regime: int) -> Term:
     """The candidate that takes all of K in one panel."""
     return Cube(P.p, m, n, P.max_k, regime)
 
 
+def full_k(
+    name: str,
+    statement: str,
+    regime: int,
+    depths: tuple[int, int],
+    bias_slots: int,
+    *,
+    reads: Iterable[Term] = (),
+    when: Iterable[Condition] = (),
+) -> Rule:
+    """The rule for one regime: so many buffers of a panel of A and of B, and slots of a bias window."""
+    in_a, in_b = map(literal, depths)
+    return rule(
+        name,
+        statement,
+        stage="schedules",
+        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), *reads],
+        when=[
+            fits_l0a(P.max_k, in_a, a),
+            fits_l0b(P.max_k, in_b, b),
+            *when,
+            bias_window_fits(n, scope, literal(bias_slots)),
+            *straight_blocks_fit(m, n, scope),
+        ],
+        then=[member(Schedule(P.p, scope), full_depth(regime))],
+    )
+
+
 @family("stationarity")
 def STATIONARITY() -> Iterator[Rule]:
     """C[mi, ni] = A[mi, :] @ B[:, ni] with all of K in one panel: hold A or B in the outer loop."""
-    yield rule(
+    yield full_k(
         "output_stationary_rows_outer",
         "for mi, for ni: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
-        stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
-        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_a_loads_less(m, n), bias_window_fits(n, scope, FOUR)],
-        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_A))],
+        OUTPUT_HOLDING_A,
+        depths=(2, 2),
+        bias_slots=4,
+        when=[holding_a_loads_less(m, n)],
     )
-    yield rule(
+    yield full_k(
         "output_stationary_columns_outer",
         "for ni, for mi: C[mi, ni] = A[mi, :] @ B[:, ni], both operands two buffers deep",
-        stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem()],
-        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, TWO, b), holding_b_loads_less(m, n), bias_window_fits(n, scope, TWO)],
-        then=[member(Schedule(P.p, scope), full_depth(OUTPUT_HOLDING_B))],
+        OUTPUT_HOLDING_B,
+        depths=(2, 2),
+        bias_slots=2,
+        when=[holding_b_loads_less(m, n)],
     )
-    yield rule(
+    yield full_k(
         "a_stationary",
         "for mi: hold A[mi, :] in one buffer; for ni: C[mi, ni] = A[mi, :] @ B[:, ni]",
-        stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), pinned(P.p, copies)],
-        when=[fits_l0a(P.max_k, held_depth(P.N, n), a), fits_l0b(P.max_k, TWO, b), bias_window_fits(n, scope, TWO)],
-        then=[member(Schedule(P.p, scope), full_depth(A_STATIONARY))],
+        A_STATIONARY,
+        depths=(1, 2),
+        bias_slots=2,
+        reads=[pinned(P.p)],
     )
-    yield rule(
+    yield full_k(
         "b_stationary",
         "for ni: hold B[:, ni] in one buffer; for mi: C[mi, ni] = A[mi, :] @ B[:, ni]",
-        stage="schedules",
-        reads=[window(p=P.p, m=m, n=n, scope=scope, deep_a=a, deep_b=b), the_problem(), pinned(P.p, copies)],
-        when=[fits_l0a(P.max_k, TWO, a), fits_l0b(P.max_k, held_depth(P.M, m), b), bias_window_fits(n, scope, ONE)],
-        then=[member(Schedule(P.p, scope), full_depth(B_STATIONARY))],
+        B_STATIONARY,
+        depths=(2, 1),
+        bias_slots=1,
+        reads=[pinned(P.p)],
     )

@@ -87,8 +87,8 @@ def _unrolled(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: V
 
 def _nest_and_boundary(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
     M, N = p.rows_in(tile.m), p.cols_in(tile.n)
-    if tile.m >= p.M and tile.n >= p.N:
-        return _one_block(e, p, tile, placer, state, into)
+    if tile.m >= p.M and tile.n >= p.N:  # one block: loops of one trip would only ask for more buffers
+        return _straight(e, p, Window(0, 0, p.M, p.N), 0, placer, state, into)
     boundary = list(_boundary(M, N, tile.m, tile.n))
     state = _nest(e, p, tile, (M // tile.m * tile.m, N // tile.n * tile.n), placer, state, None if boundary else into)
     for i, w in enumerate(boundary, 1):
@@ -97,35 +97,11 @@ def _nest_and_boundary(e: Emitter, p: Product, tile: TileChoice, placer: Placer,
     return state
 
 
-def _one_block(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
-    """A grid of one block: nested pipelines of one trip would only ask for more buffers.
-
-    A pinned operand fills its buffer and has one slot, so that it must not stand in the author's own pipeline either.
-    """
-    w = Window(0, 0, p.M, p.N)
-    if tile.stationarity == "output":
-        return _straight(e, p, w, 0, placer, state, into)
-    o, carried, result = (
-        Var(f"{p.name}_o", INDEX_SCALAR),
-        Var(f"{placer.name}_oc", state.type),
-        Var(f"{placer.name}_or", state.type),
-    )
-    body = e.inner()
-    placed = _straight(body, p, w, 0, placer, carried, None)
-    bounds = (ZERO, as_expr(p.M), as_expr(p.M))
-    return e.loop(LoopKind.RANGE, o, bounds, body, (state, carried, placed), _result(into, state, result))
-
-
 def _straight(e: Emitter, p: Product, w: Window, i: int, placer: Placer, state: Var, into: Var | None) -> Var:
     """Block number ``i``, of full K, as straight lines."""
     mi, ni = as_expr(w.mi), as_expr(w.ni)
     block = p.whole_k(e, f"{p.name}_t{i}", mi, w.rows, ni, w.cols)
     return placer.place(e, f"{placer.name}_t{i}", state, block, mi, ni, into)
-
-
-def _result(into: Var | None, state: Var, new: Var) -> Var:
-    """What a loop's final state is called: ``into`` where its type allows."""
-    return into if into is not None and into.type == state.type else new
 
 
 def _boundary(M: int, N: int, m: int, n: int) -> Iterator[Window]:
@@ -162,7 +138,7 @@ def _nest(
     attrs = (NO_OVERLAP, DOUBLE_BUFFER_C) if tile.double_buffer_c else (NO_OVERLAP,)
     outer.loop(LoopKind.PIPELINE, i, inner_bounds, inner, (outer_state, inner_state, placed), inner_result, STAGES, attrs)
     carry = (state, outer_state, inner_result)
-    result = _result(into, state, outer_result)
+    result = into if into is not None and into.type == state.type else outer_result
     if tile.stationarity == "output":
         return e.loop(LoopKind.PIPELINE, o, outer_bounds, outer, carry, result, STAGES, (NO_OVERLAP,))
     # A pinned operand fills its buffer and has one slot: the loop that fetches it must not be a pipeline.

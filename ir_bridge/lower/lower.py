@@ -87,7 +87,8 @@ class _Lowering:
         self.double_buffer_c = double_buffer_c
         self.output_only = False
         self.numbers: dict[Var, int] = {}
-        self.problems: dict[tuple[Problem, bool, int, int], int] = {}
+        self.problems: dict[tuple[Problem, bool, int, int, int], int] = {}
+        self.scratches: set[int] = set()
         self.loads: dict[object, int] = {}
         self.stated: set[int] = set()
         self.products: set[Var] = set()
@@ -150,14 +151,19 @@ class _Lowering:
         bias = None if ops.bias is None else "bias" if _space(ops.bias) is Space.BIAS else "mat"
         p = Problem(m, n, k, ops.left_type.dtype, ops.right_type.dtype, ops.result_type.dtype, accumulate, bias)
         bias_copies = _copies_in_flight(site) if bias == "mat" else 1
-        copies = 1 if accumulate else _stages(site)  # a caller's accumulator is never cut, so nothing is held for it
+        copies = _stages(site)
         index = self.stated_problem(p, operand_stationary=True, bias_copies=bias_copies, copies=copies)
-        if self.output_only and (p, False, bias_copies, 1) not in self.problems:
-            self.out.state(L.output_only, index, self.stated_problem(p, operand_stationary=False, bias_copies=bias_copies))
+        if index not in self.scratches:
+            self.scratches.add(index)
+            pinned = not self.output_only
+            q = self.stated_problem(p, operand_stationary=pinned, bias_copies=bias_copies, copies=copies, single=copies)
+            self.out.state(L.as_scratch if pinned else L.output_only, index, q)
         return index
 
-    def stated_problem(self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1, copies: int = 1) -> int:
-        key = (p, operand_stationary, bias_copies, copies)
+    def stated_problem(
+        self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1, copies: int = 1, single: int = 1
+    ) -> int:
+        key = (p, operand_stationary, bias_copies, copies, single)
         found = self.problems.get(key)
         if found is None:
             found = self.problems[key] = state_problem(
@@ -168,6 +174,7 @@ class _Lowering:
                 double_buffer_c=self.double_buffer_c,
                 bias_copies=bias_copies,
                 copies=copies,
+                single=single,
             )
         return found
 
@@ -333,9 +340,9 @@ def _copies_in_flight(site: Site) -> int:
 
 
 def _stages(site: Site) -> int:
-    """How many copies of a panel the loop whose body a statement list is keeps."""
-    loop = site.owner
-    return (loop.stage or 1) if isinstance(loop, For) and loop.kind is LoopKind.PIPELINE else 1
+    """How many copies of a panel the innermost loop around a statement list keeps."""
+    loop = site.loops[-1] if site.loops else None
+    return (loop.stage or 1) if loop is not None and loop.kind is LoopKind.PIPELINE else 1
 
 
 def _word(e: object) -> str:
