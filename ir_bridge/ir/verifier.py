@@ -1,7 +1,7 @@
 """``verify``: is a program well formed, and does it fit a target?
 
 Checks: SSA, scoping and structure (``verifier_scope``); types, operand spaces, transfers and fractal boxes (``verifier_types``);
-the bytes live in every buffer at every point (``verifier_memory``).
+windows of tensors (``verifier_windows``); the bytes live in every buffer at every point (``verifier_memory``).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ir_bridge.ir.verifier_findings import KINDS, Finding, Report, VerifyError
 from ir_bridge.ir.verifier_memory import describe_overflow, overflows
 from ir_bridge.ir.verifier_scope import check_scopes
 from ir_bridge.ir.verifier_types import check_types
+from ir_bridge.ir.verifier_windows import check_windows
 
 __all__ = ["KINDS", "Finding", "VerifyError", "verify"]
 
@@ -35,6 +36,7 @@ def verify(
         names.add(f.name)
         check_scopes(program, f, report)
         check_types(f, hardware, report)
+        check_windows(f, report)
         for o in overflows(f, hardware):
             report.add("capacity", o.buffer, describe_overflow(o), o.loc)
         found.extend(report.findings)

@@ -15,6 +15,7 @@ KINDS = {
     "call": "a call of a sibling function that does not fit it",
     "type": "a value's type is not what its operation gives, or operands do not agree",
     "space": "an operand or a transfer is in a memory space where it cannot be",
+    "bounds": "a window by which a tile is loaded or stored reaches beyond its tensor",
     "box": "a tile is not a whole number of fractal boxes",
     "capacity": "more bytes are live in a buffer than it has",
 }
