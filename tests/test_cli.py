@@ -271,6 +271,45 @@ def test_simulate(run: Any, tiled: Path, tmp_path: Path) -> None:
     assert run("simulate", tiled, "--capacity", "l0c=32768").code == 0
 
 
+def test_simulate_writes_trace_and_picture_or_neither(
+    run: Any, tiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    trace, plot = folder / "trace.json", folder / "timeline.svg"
+    trace.write_text("old")
+    for other, words in (
+        (tmp_path / "missing" / "x.svg", "cannot write"),
+        (folder / "x.jpg", "drawn as .svg or .png, not 'x.jpg'"),
+        (folder, "'out'"),
+    ):
+        refused(run("simulate", tiled, "--trace", trace, "--plot", other), words)
+    refused(run("simulate", tiled, "--trace", plot, "--plot", plot), "files of their own")
+    refused(run("simulate", tiled, "--trace", folder), "Is a directory")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "matplotlib", None)
+        refused(run("simulate", tiled, "--trace", trace, "--plot", plot), "tilesat[plots]")
+    assert trace.read_text() == "old"
+    assert list(folder.iterdir()) == [trace]
+    pytest.importorskip("matplotlib")
+    ended = run("simulate", tiled, "--trace", trace, "--plot", plot)
+    assert ended.err.splitlines() == [f"wrote {trace}", f"wrote {plot}"]
+    assert json.loads(trace.read_text())["traceEvents"]
+    assert plot.read_text().startswith("<?xml")
+    assert sorted(folder.iterdir()) == [plot, trace]
+
+
+def test_files_may_be_pipes(tiled: Path) -> None:
+    p = process("simulate", tiled, "--trace", "/dev/stderr")
+    _, err = p.communicate()
+    assert p.returncode == 0, err
+    assert "traceEvents" in err
+    p = process("tile", CHAIN, "--quiet", "--out", "/dev/stdout")
+    out, err = p.communicate()
+    assert (p.returncode, err) == (0, "")
+    assert tilesat.parse(out).functions
+
+
 def test_explain(run: Any) -> None:
     tiling = tilesat.tile(tilesat.load(CHAIN))
     assert run("explain", CHAIN, "c", "--against", "128,128,128").out.strip() == str(tiling.explain("c", (128, 128, 128))).strip()

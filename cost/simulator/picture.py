@@ -10,6 +10,7 @@ import numpy as np
 from cost.errors import TilesatError
 from cost.simulator.core import Lane
 from cost.simulator.timeline import Timeline
+from cost.simulator.whole_file import whole_file
 
 #: Gaps narrower than this share of the picture are not drawn: a million bars would be neither seen nor quick.
 FINEST = 1 / 2000
@@ -17,13 +18,12 @@ COLOURS = ("#4c78a8", "#72b7b2", "#e45756", "#f58518", "#b279a2", "#54a24b")
 
 
 def draw(timeline: Timeline, path: str | os.PathLike[str], title: str = "") -> None:
-    """Write the timeline to ``path``: SVG or PNG, by its ending. The same run gives the same bytes.
+    """Write the timeline to ``path``: SVG or PNG, by its ending. The same run gives the same bytes. The file appears
+    whole or not at all.
 
     Raises :class:`TilesatError` where matplotlib is missing or the ending is another, OSError when the file can't be written.
     """
-    kind = Path(path).suffix.lower().lstrip(".")
-    if kind not in ("svg", "png"):
-        raise TilesatError(f"a timeline is drawn as .svg or .png, not {Path(path).name!r}")
+    kind = kind_of(path)
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -42,8 +42,16 @@ def draw(timeline: Timeline, path: str | os.PathLike[str], title: str = "") -> N
     axes.set_xlim(0, max(timeline.cycles, 1.0))
     axes.set_xlabel("cycles")
     axes.set_title(title or f"{timeline.cycles:,.0f} cycles", fontsize=10)
-    with matplotlib.rc_context({"svg.hashsalt": "tilesat"}):
-        figure.savefig(path, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    with whole_file(path) as partial, matplotlib.rc_context({"svg.hashsalt": "tilesat"}):
+        figure.savefig(partial, format=kind, dpi=120, metadata={"Date": None} if kind == "svg" else {"Software": None})
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """ "svg" or "png". Raises :class:`TilesatError` for a path with another ending."""
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in ("svg", "png"):
+        raise TilesatError(f"a timeline is drawn as .svg or .png, not {Path(path).name!r}")
+    return kind
 
 
 def _bars(timeline: Timeline, lane: Lane) -> list[tuple[float, float]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from cost.simulator.core import FREE, Lane
 from cost.simulator.timeline import Timeline, reason
+from cost.simulator.whole_file import whole_file
 
 
 def trace_events(timeline: Timeline, name: str = "core") -> Iterator[dict[str, Any]]:
@@ -41,19 +41,13 @@ def write_trace(
     timeline: Timeline, path: str | os.PathLike[str], name: str = "core", about: dict[str, Any] | None = None
 ) -> None:
     """Write the trace to ``path``, event by event; the file appears whole or not at all. OSError when it can't be written."""
-    where = Path(path)
-    partial = where.with_name(f".{where.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as out:
-            out.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(about)) + ', "traceEvents": [\n')
-            separator = ""
-            for event in trace_events(timeline, name):
-                out.write(separator + json.dumps(event))
-                separator = ",\n"
-            out.write("\n]}\n")
-        os.replace(partial, where)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
+        out.write('{"displayTimeUnit": "ns", "otherData": ' + json.dumps(_about(about)) + ', "traceEvents": [\n')
+        separator = ""
+        for event in trace_events(timeline, name):
+            out.write(separator + json.dumps(event))
+            separator = ",\n"
+        out.write("\n]}\n")
 
 
 def _about(about: dict[str, Any] | None) -> dict[str, Any]:

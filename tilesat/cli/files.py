@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,36 +43,82 @@ def write_whole(path: str, data: str | bytes) -> None:
     A link is followed, permissions of an existing file are kept; a device or pipe is written to directly. Raises WriteError.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
-    where = Path(os.path.realpath(path))
-    try:
-        mode = _mode_of(where)
+    with _complaining_of(path):
+        where, mode = _place_of(path)
         if mode is not None and not stat.S_ISREG(mode):
             where.write_bytes(content)
         else:
             _replace(where, content, mode)
-    except OSError as error:
-        raise WriteError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _mode_of(where: Path) -> int | None:
+def _place_of(path: str) -> tuple[Path, int | None]:
+    """Where to write and what is there (its mode, None where nothing is).
+
+    The file that a link leads to; a device or a pipe as it is called, for /dev/stdout may lead to what has no name.
+    """
     try:
-        return where.stat().st_mode
+        mode = os.stat(path).st_mode
     except FileNotFoundError:
-        return None
+        return Path(os.path.realpath(path)), None
+    return Path(os.path.realpath(path) if stat.S_ISREG(mode) else path), mode
 
 
 def _replace(where: Path, content: bytes, mode: int | None) -> None:
-    handle, partial = tempfile.mkstemp(prefix=f".{where.name[:60]}.", suffix=".partial", dir=where.parent)
+    partial = _beside(where)
     try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(partial, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
-        os.replace(partial, where)
-    except BaseException:
-        os.unlink(partial)
-        raise
+        partial.write_bytes(content)
+        _take_place(partial, where, mode)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _beside(where: Path) -> Path:
+    """A new empty file in the folder of ``where``, with its ending."""
+    handle, partial = tempfile.mkstemp(prefix=f".{where.name[:60]}.partial.", suffix=where.suffix[:20], dir=where.parent)
+    os.close(handle)
+    return Path(partial)
+
+
+def _take_place(partial: Path, where: Path, mode: int | None) -> None:
+    """Put ``partial``, once it is on the disk, in place of ``where``."""
+    with partial.open("rb") as written:
+        os.fsync(written.fileno())
+    os.chmod(partial, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+    os.replace(partial, where)
+
+
+def write_together(makers: Mapping[str, Callable[[Path], None]]) -> None:
+    """Several files, all or none: each maker writes to a file beside its place, and when all have, they take their places.
+
+    Raises WriteError, and whatever a maker raises.
+    """
+    staged: list[tuple[str, Path, Path, int | None]] = []
+    try:
+        for path, make in makers.items():
+            with _complaining_of(path):
+                where, mode = _place_of(path)
+                if mode is not None and stat.S_ISDIR(mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                partial = _beside(where if mode is None or stat.S_ISREG(mode) else Path(tempfile.gettempdir(), where.name))
+                staged.append((path, partial, where, mode))
+                make(partial)
+        for path, partial, where, mode in staged:
+            with _complaining_of(path):
+                if mode is not None and not stat.S_ISREG(mode):
+                    where.write_bytes(partial.read_bytes())  # a device or a pipe
+                else:
+                    _take_place(partial, where, mode)
+    finally:
+        for _, partial, _, _ in staged:
+            partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _complaining_of(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _umask() -> int:

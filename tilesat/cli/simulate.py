@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tilesat.cli import options
-from tilesat.cli.files import read_program
-from tilesat.cli.outcome import DONE, command
+from tilesat.cli.files import read_program, write_together
+from tilesat.cli.outcome import DONE, UsageError, command
 from tilesat.cli.output import note, progress, show_json
+
+if TYPE_CHECKING:
+    from tilesat.simulation import SimulationResult
 
 RESIDENCIES = ("gm", "mat")
 
@@ -46,21 +50,29 @@ def simulate(
     Prints cycles, what each lane did and waited for, peak bytes of each buffer. See docs/simulator.md.
     """
     import tilesat
+    from cost.simulator.picture import kind_of
 
     options.one_of(residency, RESIDENCIES, "--residency")
     scalars = options.whole_numbers(scalar, "--scalar", "--scalar T=64")
     sizes = options.whole_numbers(capacity, "--capacity", "--capacity l0c=262144")
+    if plot is not None:
+        kind_of(plot)
+    if trace is not None and plot is not None and os.path.realpath(trace) == os.path.realpath(plot):
+        raise UsageError(f"--trace and --plot both name {plot}; give them files of their own")
     program = read_program(file)
     with progress(f"simulating {file}"):
         result = tilesat.simulate(program, target, residency, function, scalars, sizes)
-    if trace is not None:
-        result.write_trace(trace)
-        note(f"wrote {trace}")
-    if plot is not None:
-        result.plot(plot)
-        note(f"wrote {plot}")
+        _write(result, trace, plot)
     if json:
         show_json({"schema": "tilesat.simulate/1", "file": file, **result.as_dict()})
     else:
         print(result)
     return DONE
+
+
+def _write(result: SimulationResult, trace: str | None, plot: str | None) -> None:
+    """The files that are asked for, all or none."""
+    makers = {path: make for path, make in ((trace, result.write_trace), (plot, result.plot)) if path is not None}
+    write_together(makers)
+    for path in makers:
+        note(f"wrote {path}")
