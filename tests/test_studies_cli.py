@@ -81,6 +81,46 @@ def test_rows_that_fail_are_told_and_the_rest_runs(table):
     assert "2 products" in done.stdout
 
 
+MODELS = """
+def broken(candidates, problem, target):
+    return [1 // 0]
+
+
+def on_squares(candidates, problem, target):
+    if problem.M != problem.N:
+        raise ValueError("no square")
+    return candidates.m
+"""
+
+
+def test_a_model_that_prices_nothing_is_an_error(table, tmp_path):
+    mine = tmp_path / "mine.py"
+    mine.write_text(MODELS)
+    asked = ("study", "cost-models", "--corpus", table, "--workers", 0)
+    for others in ((), ("--model", "roofline")):
+        done = cli(*asked, *others, "--model", f"{mine}:broken", "--json")
+        assert done.returncode == 1
+        block = done.stderr[done.stderr.index("error: ") :]
+        assert block.startswith("error: cost model 'broken' priced no product; first it failed so:\n")
+        assert "on 64x64x64 bf16: raised ZeroDivisionError" in block
+        assert "candidate 0: 16x16x16" in block
+        assert "Traceback" not in block
+        assert json.loads(done.stdout)["summary"] or not others
+    done = cli(*asked, "--model", f"{mine}:on_squares", "--json")  # it prices one of two
+    assert "priced no product" not in done.stderr
+    done = cli(*asked, "--model", "roofline", "--model", f"{mine}:on_squares", "--json")
+    assert done.returncode == 0
+    assert list(json.loads(done.stdout)["failures"]["on_squares"]) == ["32x128x64-bf16"]
+
+
+def test_a_model_that_nobody_asked_for_may_not_know_the_target(table):
+    asked = ("study", "cost-models", "--corpus", table, "--workers", 0, "--target", "950", "--sample", 20, "--json")
+    done = cli(*asked)
+    assert done.returncode == 0
+    assert "roofline-v1 failed" in done.stderr
+    assert cli(*asked, "--model", "roofline", "--model", "roofline-v1").returncode == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -93,7 +93,8 @@ def cost_models(
     found = _kept(study, out)
     if isinstance(found, int):
         return found
-    return _tell_comparison(found, out, json)
+    code = _tell_comparison(found, out, json)
+    return code if model is None else _asked_in_vain(found, code)
 
 
 def ablation(
@@ -207,6 +208,7 @@ def _tell_comparison(found: Comparison, out: str | None, json: bool) -> int:
     if json:
         summary = [dataclasses.asdict(s) for s in found.summary]
         data = {"summary": summary, "measured": list(found.measured), "audit": list(found.audit), "errors": found.errors}
+        data["failures"] = {m: failed for m in found.models if (failed := found.failures(m))}
         show_json({"schema": "tilesat.cost_models/1", "corpus": found.study.corpus, "target": found.study.target.name, **data})
     else:
         print(statement(found))
@@ -217,6 +219,13 @@ def _tell_comparison(found: Comparison, out: str | None, json: bool) -> int:
         for why in dict.fromkeys(found.failures(model).values()):
             note(f"{model} failed: {why}")
     return _ended(found.errors, out)
+
+
+def _asked_in_vain(found: Comparison, code: int) -> int:
+    """Models that were asked for by name and priced nothing are an error, beside which ``code`` stands."""
+    for name, why in found.helpless.items():
+        code = complain(f"cost model {name!r} priced no product; first it failed so:\n{why}", FOUND)
+    return code
 
 
 def _tell_ablation(found: Ablation, out: str | None, json: bool) -> int:

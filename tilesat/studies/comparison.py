@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from cost.errors import CostModelError
 from tilesat.studies import measured
 from tilesat.studies.cost_models import KS, CostModelStudy
 from tilesat.studies.metrics import geometric_mean
@@ -102,6 +103,13 @@ class Comparison:
         """Products that a model could not price, and why."""
         rows = ((name, r["models"].get(model, {}).get("failed")) for name, r in self.results.items())
         return {name: why for name, why in rows if why is not None}
+
+    @property
+    def helpless(self) -> dict[str, str]:
+        """Models that priced no product, and how each failed first (what no model could price at all counts for every one)."""
+        of_all = [e for e in self.errors.values() if e.startswith(f"{CostModelError.__name__}: ")]
+        found = {m: [*self.failures(m).values(), *of_all] for m in self.models if m not in self.priced}
+        return {m: why[0] for m, why in found.items() if why}
 
     @cached_property
     def summary(self) -> tuple[Summary, ...]:
