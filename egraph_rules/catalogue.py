@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cost.errors import TilesatError
+from cost.places import is_place, load_object
 from egraph_rules.families.accumulate import ACCUMULATE
 from egraph_rules.families.bias_window import BIAS_WINDOW
 from egraph_rules.families.cast_fold import CAST_FOLD
@@ -86,8 +87,9 @@ class RuleSet:
     def __sub__(self, names: str | Iterable[str]) -> RuleSet:
         """The set without these families; a core family cannot be taken away."""
         drop = {names} if isinstance(names, str) else set(names)
+        for name in sorted(drop - set(self.names)):
+            lookup(name)  # taking away what is not there is no mistake, what there is not is one
         for name in sorted(drop):
-            lookup(name)
             if name in CORE:
                 raise RuleSetError(f"rule family {name!r} cannot be taken away: it is how a statement stays as it stands")
         return RuleSet(tuple(f for f in self.families if f.name not in drop), self.policy)
@@ -96,6 +98,9 @@ class RuleSet:
         """The set with these families; user-made :class:`Family` objects are welcome."""
         items: list[str | Family] = [more] if isinstance(more, (str, Family)) else list(more)
         added = [lookup(x) if isinstance(x, str) else x for x in items]
+        for f in added:
+            if FAMILIES.get(f.name, f) is not f:
+                raise RuleSetError(f"a family of yours is called {f.name!r}, as a built-in one is; give it a name of its own")
         return RuleSet(_in_order((*self.families, *added)), self.policy)
 
     def __str__(self) -> str:
@@ -119,6 +124,14 @@ def lookup(name: str) -> Family:
     return found
 
 
+def _family_at(place: str) -> Family:
+    """The user's family at ``file.py:NAME``."""
+    found = load_object(place, RuleSetError)
+    if not isinstance(found, Family):
+        raise RuleSetError(f"{place} is {type(found).__name__}, no rule family (a function under @family)")
+    return found
+
+
 def _named(names: Iterable[str], policy: str) -> RuleSet:
     return RuleSet(_in_order(FAMILIES[n] for n in names), policy)
 
@@ -131,15 +144,18 @@ NAMED: dict[str, str] = {
 }
 
 
-def rules(spec: str | RuleSet | Iterable[str | Family] = "reference") -> RuleSet:
+def rules(spec: str | RuleSet | Family | Iterable[str | Family] = "reference") -> RuleSet:
     """The rule set a specification names.
 
     ``spec`` is a set's name ("reference", "all", "none"), family names, or a mix in one string: ``"reference,-cast_fold"``,
-    ``"k_split,mn_grid,direct_store,loads"``, ``"all,-mat_scratch"``; a sequence of the same; or a :class:`RuleSet`.
+    ``"k_split,mn_grid,direct_store,loads"``, ``"all,-mat_scratch"``; a family of your own stands there by its place,
+    ``"all,my_rules.py:FAMILY"``. Or a sequence of the same and of families; or a :class:`RuleSet`.
     Raises :class:`RuleSetError` for a name that is not known.
     """
     if isinstance(spec, RuleSet):
         return spec
+    if isinstance(spec, Family):
+        spec = [spec]
     if not isinstance(spec, (str, Iterable)):
         raise RuleSetError(f"a rule set is named by text or a sequence of names and families, not by {type(spec).__name__}")
     items = [x.strip() for x in spec.split(",")] if isinstance(spec, str) else list(spec)
@@ -149,6 +165,8 @@ def rules(spec: str | RuleSet | Iterable[str | Family] = "reference") -> RuleSet
             chosen = chosen + item
         elif not isinstance(item, str):
             raise RuleSetError(f"a rule set is made of names and families; {item!r} is neither")
+        elif is_place(item):
+            chosen = chosen + _family_at(item.removeprefix("+"))
         elif item.startswith("-"):
             if item[1:].strip() in NAMED:
                 raise RuleSetError(f"{item[1:].strip()!r} is a whole set; take families away, by name: {', '.join(FAMILIES)}")

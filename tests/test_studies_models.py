@@ -181,7 +181,7 @@ def test_a_model_from_a_file_in_worker_processes():
 
 def test_the_example_model_by_hand():
     """One block of 64 x 64 x 64: nothing overlaps, so load + product + drain."""
-    from tilesat.studies.plugins import load_object
+    from cost.places import load_object
 
     model = load_object(f"{EXAMPLES / 'user_cost_model.py'}:PipelineFill")()
     wall = model.price(Candidates.of([(64, 64, 64, 0, True, 1)]), Problem.of(64, 64, 64), B910).wall[0]
@@ -200,9 +200,9 @@ def test_the_example_model_by_hand():
         ({"corpus": "smok"}, corpus.CorpusError, "Did you mean 'smoke'"),
         ({"target": "911"}, tilesat.TargetError, "unknown target"),
         ({"sample": -1}, StudyError, "sample = -1"),
-        ({"models": ["nowhere.py:X"]}, StudyError, "there is no file nowhere.py"),
-        ({"models": [f"{EXAMPLES / 'user_cost_model.py'}:PipelineFil"]}, StudyError, "Did you mean 'PipelineFill'"),
-        ({"models": ["no.such.module:X"]}, StudyError, "importing no.such.module failed"),
+        ({"models": ["nowhere.py:X"]}, tilesat.CostModelError, "there is no file nowhere.py"),
+        ({"models": [f"{EXAMPLES / 'user_cost_model.py'}:PipelineFil"]}, tilesat.CostModelError, "Did you mean 'PipelineFill'"),
+        ({"models": ["no.such.module:X"]}, tilesat.CostModelError, "importing no.such.module failed"),
     ],
 )
 def test_names_that_mean_nothing(given, error, message):

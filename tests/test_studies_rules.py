@@ -13,13 +13,13 @@ import pytest
 from test_studies_models import read_page
 
 import tilesat
+from cost.places import load_object
 from cost.problem import Problem
 from egraph_rules.catalogue import CORE, FAMILIES
 from tilesat import corpus
 from tilesat.corpus import Entry, programs
 from tilesat.studies import StudyError, ablate
 from tilesat.studies.effects import Ablation
-from tilesat.studies.plugins import load_object, rules_of
 from tilesat.studies.rule_sets import variants
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -167,14 +167,14 @@ def test_a_users_family(tmp_path):
     fired = {r["rule"]: r["all_sets"] for r in found.rules if r["family"] == "powers_of_two"}
     assert fired["tile_rows_of_powers"] > 0
     assert fired["grid_of_windows_of_powers"] > 0
-    for d in tilesat.tile(ENTRIES[0].program(), rules=rules_of(spec)).decisions:
+    for d in tilesat.tile(ENTRIES[0].program(), rules=tilesat.rules(spec)).decisions:
         assert d.m.bit_count() == 1
         assert d.n.bit_count() == 1
     family = load_object(POWERS)
-    object_given = ablate(ENTRIES, design=[rules_of(["all", "-mn_grid", family])], workers=0)
+    object_given = ablate(ENTRIES, design=[tilesat.rules(["all", "-mn_grid", family])], workers=0)
     assert object_given.effects[0].nodes == effect.nodes
-    with pytest.raises(StudyError, match="is int, no rule family"):
-        rules_of(f"all,{EXAMPLES / 'user_rule.py'}:LARGEST")
+    with pytest.raises(tilesat.RuleSetError, match="is int, no rule family"):
+        tilesat.rules(f"all,{EXAMPLES / 'user_rule.py'}:LARGEST")
 
 
 # -- trouble -------------------------------------------------------------------------------------------------------------

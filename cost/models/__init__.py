@@ -1,7 +1,7 @@
 """Cost models by name: the built-in ones, one file each, and those that users bring.
 
-A user's model is a Python object with a ``name`` and a ``price`` method (or just a function), or an entry point of the group
-``tilesat.cost_models``. A built-in name always means the built-in model.
+A user's model is a Python object with a ``name`` and a ``price`` method (or just a function), the place of one in a file
+(``file.py:NAME``), or an entry point of the group ``tilesat.cost_models``. A built-in name always means the built-in model.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from cost.errors import CostModelError
 from cost.models import overlap, padded, random, roofline, roofline_v1, tails, traffic
 from cost.models.base import CostModel, FunctionModel, check_prices, wall_only
+from cost.places import is_place, load_object
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -30,7 +31,7 @@ def cost_models() -> tuple[str, ...]:
 
 
 def cost_model(model: object) -> CostModel:
-    """The model meant by a name ("roofline", "random:7"), or a user's own object or function, made a :class:`CostModel`.
+    """The model meant by a name ("roofline", "random:7"), or a user's own object, function or place of one ("file.py:NAME").
 
     Raises :class:`CostModelError` for an unknown name (listing the known ones and the nearest) or an object that is no model.
     """
@@ -40,12 +41,14 @@ def cost_model(model: object) -> CostModel:
         return BUILT_IN[model]
     if model.startswith("random:"):
         return _seeded(model)
+    if is_place(model):
+        return _adapt(load_object(model, CostModelError), model)
     entry = _entry_points().get(model)
     if entry is None:
         known = cost_models()
         near = difflib.get_close_matches(model.lower(), known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise CostModelError(f"unknown cost model {model!r}.{hint} Known: {', '.join(known)}.")
+        raise CostModelError(f"unknown cost model {model!r}.{hint} Known: {', '.join(known)}; or the place of one, file.py:NAME.")
     try:
         loaded = entry.load()
     except Exception as e:

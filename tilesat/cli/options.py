@@ -17,8 +17,13 @@ Planner = Annotated[str, typer.Option(metavar="NAME", help="Who will place buffe
 DoubleBufferC = Annotated[
     bool, typer.Option("--pypto-double-buffer-c", help="Allow two accumulators under planner pypto too.", show_default=False)
 ]
-Rules = Annotated[str, typer.Option(metavar="SPEC", help='A rule set: "reference", "all", family names, "reference,-cast_fold".')]
-CostModel = Annotated[str, typer.Option(metavar="NAME", help="The cost model that picks among the legal plans.")]
+Rules = Annotated[
+    str,
+    typer.Option(metavar="SPEC", help='A rule set: "reference", "all", "reference,-cast_fold"; file.py:FAMILY adds yours.'),
+]
+CostModel = Annotated[
+    str, typer.Option(metavar="NAME", help="The cost model that picks among the legal plans, or file.py:NAME for yours.")
+]
 Extractor = Annotated[
     str, typer.Option(metavar="NAME", help="dag: shared work counts once; tree: every time; exact: also keeps Mat's capacity.")
 ]

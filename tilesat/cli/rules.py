@@ -22,7 +22,8 @@ def register(app: typer.Typer) -> None:
 
 def rules(
     rules: Annotated[
-        str, typer.Option(metavar="SPEC", help='The rule set to list or profile: "all", "reference,-cast_fold", …')
+        str,
+        typer.Option(metavar="SPEC", help='The rule set to list or profile: "all", "reference,-cast_fold", "file.py:FAMILY", …'),
     ] = "all",
     profile: Annotated[
         str | None, typer.Option(metavar="FILE", help="Tile FILE and say what each rule did.", show_default=False)

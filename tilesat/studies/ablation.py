@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from cost.hardware import Target, describe
 from cost.models import CostModel
+from cost.models import cost_model as find_model
 from egraph_rules.engine import Limits
 from ir_bridge.ir.nodes import CORE_KINDS, Program
 from ir_bridge.ir.verifier import verify
 from tilesat.corpus import Entry
 from tilesat.simulation import SimulationError, simulate
 from tilesat.studies import manifest
-from tilesat.studies.plugins import model_of
 from tilesat.studies.rule_sets import Variant
 from tilesat.tiling import tile
 
@@ -70,7 +70,7 @@ class AblationStudy:
     @cached_property
     def cost_model(self) -> CostModel:
         """The model that chooses. Raises CostModelError for an unknown one."""
-        return model_of(self.model)
+        return find_model(self.model)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k in self.__dataclass_fields__}

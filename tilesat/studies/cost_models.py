@@ -17,14 +17,14 @@ import numpy as np
 
 from cost.errors import CostModelError, Rejected
 from cost.hardware import Target, describe
-from cost.models import CostModel
+from cost.models import CostModel, cost_model
 from cost.problem import STATIONARITY, Candidates, Problem
+from egraph_rules.catalogue import rules as find_rules
 from extraction.policy import Priced, price
 from tilesat.choose import saturate, why_rejected
 from tilesat.corpus import CorpusError
 from tilesat.studies import manifest, metrics
 from tilesat.studies.errors import StudyError
-from tilesat.studies.plugins import is_place, load_object, model_of, rules_of
 from tilesat.studies.problems import Item
 from tilesat.studies.referee import Referee
 from tilesat.studies.referee import referee as find_referee
@@ -53,7 +53,7 @@ class CostModelStudy:
     models: tuple[object, ...]
     target: Target
     judge: object
-    rules: object
+    rules: Any
     sample: int
     seed: int
 
@@ -71,7 +71,7 @@ class CostModelStudy:
     @cached_property
     def priced_by(self) -> tuple[CostModel, ...]:
         """The models themselves, in the order given. Raises for an unknown one and for two of one name."""
-        found = tuple(map(model_of, self.models))
+        found = tuple(map(cost_model, self.models))
         names = [m.name for m in found]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -81,12 +81,12 @@ class CostModelStudy:
     @cached_property
     def referee(self) -> Referee:
         """The referee itself. Raises :class:`StudyError` for an unknown one."""
-        return find_referee(load_object(self.judge) if isinstance(self.judge, str) and is_place(self.judge) else self.judge)
+        return find_referee(self.judge)
 
     @cached_property
     def rule_set(self) -> RuleSet:
         """The rule set that makes the candidates. Raises RuleSetError for an unknown one."""
-        return rules_of(self.rules)
+        return find_rules(self.rules)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k in self.__dataclass_fields__}

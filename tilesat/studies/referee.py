@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cost.models import CostModel, check_prices, cost_model, cost_models
+from cost.places import is_place
 from cost.simulator.schedule import simulated_cycles
 from tilesat.studies.errors import StudyError, suggestion
 
@@ -33,7 +34,7 @@ def referee(who: object) -> Referee:
     """The referee meant by ``"simulator"``, by a cost model's name, or by a model of the user's own (of device times, say)."""
     if who == SIMULATOR:
         return Referee(SIMULATOR, simulated_cycles)
-    if isinstance(who, str) and who not in cost_models() and not who.startswith("random:"):
+    if isinstance(who, str) and who not in cost_models() and not who.startswith("random:") and not is_place(who):
         known = (SIMULATOR, *cost_models())
         raise StudyError(f"unknown referee {who!r}.{suggestion(who, known)} Known: {', '.join(known)}")
     model = cost_model(who)

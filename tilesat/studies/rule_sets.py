@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from egraph_rules.catalogue import CORE, FAMILIES, RuleSet
+from egraph_rules.catalogue import rules as find_rules
 from egraph_rules.rule import Family
 from tilesat.studies.errors import StudyError, suggestion
-from tilesat.studies.plugins import rules_of
 
 DESIGNS = ("one-out", "one-in", "pairs")
 
@@ -37,18 +38,18 @@ def variant(name: str, rules: RuleSet, changed: Iterable[str] = ()) -> Variant:
     return Variant(name, families, rules.policy, tuple(changed))
 
 
-def variants(base: object, design: str | Sequence[object]) -> tuple[Variant, ...]:
+def variants(base: Any, design: str | Sequence[Any]) -> tuple[Variant, ...]:
     """The rule sets of a design, the one that effects are measured against first.
 
     ``one-out``: the base, and the base without each of its families. ``one-in``: no family but what no set can lack, and that
     with each family of the base. ``pairs``: one-out, and the base without each pair of families. Or a sequence of rule sets,
     compared with the base. Raises RuleSetError or :class:`StudyError`.
     """
-    full = rules_of(base)
+    full = find_rules(base)
     label = base.strip() if isinstance(base, str) else "base"
     optional = [f for f in full.families if f.name not in CORE]
     if not isinstance(design, str):
-        given = [(s, rules_of(s)) for s in design]
+        given = [(s, find_rules(s)) for s in design]
         named = (variant(s if isinstance(s, str) else f"set {i}", r) for i, (s, r) in enumerate(given, 1))
         return _distinct((variant(label, full), *named), full)
     if design == "one-in":
