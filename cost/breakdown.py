@@ -44,9 +44,15 @@ class Breakdown:
         """The prices at ``rows`` (positions, or a mask), in that order."""
         return Breakdown(self.load[rows], self.mad[rows], self.drain[rows], self.bubble[rows], self.wall[rows], self.unit)
 
+    @property
+    def bare(self) -> bool:
+        """Has the model given nothing but walls: is every other term of every candidate zero?"""
+        return not any(np.any(x) for x in (self.load, self.mad, self.drain, self.bubble))
+
     def terms(self, row: int) -> dict[str, float]:
-        """The terms of one candidate, by name."""
-        return {name: float(getattr(self, name)[row]) for name in ("load", "mad", "drain", "bubble", "wall")}
+        """The terms of one candidate, by name; the wall alone where the model has given nothing else."""
+        given = ("wall",) if self.bare else ("load", "mad", "drain", "bubble", "wall")
+        return {name: float(getattr(self, name)[row]) for name in given}
 
 
 def tie_keys(candidates: Candidates, problem: Problem, prices: Breakdown) -> tuple[Array, ...]:

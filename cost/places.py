@@ -5,7 +5,6 @@ Wherever a cost model, a rule family or a referee is named by text, in Python or
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -13,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cost.errors import TilesatError
+from cost.errors import TilesatError, suggestion
 
 
 def is_place(spec: object) -> bool:
@@ -33,9 +32,8 @@ def load_object(spec: str, error: type[TilesatError] = TilesatError) -> Any:
     except (Exception, SystemExit) as e:
         raise error(f"{spec}: importing {where} failed: {type(e).__name__}: {e}") from e
     if not hasattr(module, name):
-        near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise error(f"{spec}: {where} defines no {name!r}.{hint}")
+        public = [n for n in vars(module) if not n.startswith("_")]
+        raise error(f"{spec}: {where} defines no {name!r}.{suggestion(name, public)}")
     return getattr(module, name)
 
 

@@ -21,12 +21,17 @@ from extraction.policy import Priced
 from extraction.snapshot import Snapshot
 
 TERMS = ("load", "mad", "drain", "bubble", "wall")
+#: A term that the model does not break its wall into.
+NOT_GIVEN = "-"
 _TABLES: dict[str, Table] = {t.name: t for t in L.TABLES}
 
 
 @dataclass(frozen=True, slots=True)
 class Priced1:
-    """One schedule with its terms, in the model's unit, and its place in the documented order (1 is best)."""
+    """One schedule with its terms, in the model's unit, and its place in the documented order (1 is best).
+
+    ``terms`` hold the wall alone where the model gives nothing else.
+    """
 
     label: str
     tile: TileChoice
@@ -62,7 +67,7 @@ def _lines(e: Explanation) -> Iterator[str]:
         yield ""
         yield f"{'':<12}{'tile':<18}{'regime':<26}" + "".join(f"{t:>11}" for t in TERMS) + f"   {e.unit}, rank"
         for s in e.schedules:
-            numbers = "".join(f"{s.terms[t]:>11.1f}" for t in TERMS)
+            numbers = "".join(f"{s.terms[t]:>11.1f}" if t in s.terms else f"{NOT_GIVEN:>11}" for t in TERMS)
             yield (
                 f"{s.label:<12}{s.tile.m}×{s.tile.n}×{s.tile.k:<10}"[:30].ljust(30)
                 + f"{regime_of(s.tile):<26}{numbers}   #{s.rank}"

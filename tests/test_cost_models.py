@@ -215,6 +215,13 @@ def test_an_exception_names_the_candidate():
         check_prices(FunctionModel("m", price), TWO, P, B910)
 
 
+def test_a_model_that_gives_walls_alone_has_no_other_terms():
+    bare = wall_only(np.array([3.0, 4.0]))
+    assert bare.terms(1) == {"wall": 4.0}
+    assert list(check_prices(cost_model("roofline"), TWO, P, B910).terms(1)) == ["load", "mad", "drain", "bubble", "wall"]
+    assert cost_model("traffic").price(TWO, P, B910).terms(0)["mad"] == 0.0  # it has others
+
+
 def test_no_candidates_no_prices():
     none = Candidates.of([])
     for name in cost_models():

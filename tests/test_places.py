@@ -39,7 +39,7 @@ def test_tile_chooses_by_the_users_model_and_rules() -> None:
     assert "tile_rows_of_powers" in {r["name"] for r in told["report"]["rules"]}
 
 
-def test_every_other_command_takes_them() -> None:
+def test_every_other_command_takes_them(tmp_path: Path) -> None:
     explained = cli("explain", CHAIN, "c", "--cost-model", MODEL, "--rules", RULES)
     assert "legal schedules by pipeline-fill" in explained.stdout, explained.stderr
     assert "grid_of_windows_of_powers" in explained.stdout
@@ -50,6 +50,11 @@ def test_every_other_command_takes_them() -> None:
     chosen = cli("choose", 480, 480, 64, "--cost-model", MODEL, "--rules", RULES, "--json")
     tile = json.loads(chosen.stdout)
     assert tile["m"].bit_count() == tile["n"].bit_count() == 1
+    thin = tmp_path / "thin.py"
+    thin.write_text("def walls(candidates, problem, target):\n    return candidates.m * 1.0\n")
+    bare = cli("explain", CHAIN, "c", "--cost-model", f"{thin}:walls").stdout.splitlines()
+    assert bare[3].split()[-6:] == ["-", "-", "-", "-", "16.0", "#3"]  # no term is made up
+    assert "cycles\n" in cli("choose", 96, 96, 64, "--cost-model", f"{thin}:walls").stdout
     egraph = cli("egraph", CHAIN, "--format", "dot", "--cost-model", MODEL, "--rules", RULES)
     assert egraph.returncode == 0, egraph.stderr
     assert egraph.stdout.startswith("digraph")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cost.errors import TilesatError
+from cost.errors import TilesatError, suggestion
 from egraph_rules.catalogue import FAMILIES
 from egraph_rules.engine import Session, engine_for
 from egraph_rules.language import TABLES
@@ -63,10 +62,8 @@ class Explainer:
         if found:
             where = ", ".join(f"{self.run.lowered.where[v][0]}.{names[v]}" for v in found)
             raise TilesatError(f"{name!r} names {len(found)} products: {where}; say which by function.name")
-        near = difflib.get_close_matches(name, list(names.values()), 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
         known = ", ".join(dict.fromkeys(names.values())) or "none"
-        raise TilesatError(f"no product is called {name!r}.{hint} Products: {known}")
+        raise TilesatError(f"no product is called {name!r}.{suggestion(name, names.values())} Products: {known}")
 
     def problem_of(self, v: int, d: Decision) -> int:
         """The problem whose schedules the decision is about."""
@@ -152,6 +149,4 @@ class Explainer:
         if found:
             return found[:1]
         known = [*families, *(r.name for r in every)]
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise TilesatError(f"no rule or family is called {name!r}.{hint} Families: {', '.join(families)}")
+        raise TilesatError(f"no rule or family is called {name!r}.{suggestion(name, known)} Families: {', '.join(families)}")

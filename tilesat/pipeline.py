@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cost.errors import TilesatError
+from cost.errors import TilesatError, suggestion
 from cost.hardware import Target, get_target
 from cost.models import cost_model as find_model
 from cost.problem import Problem
@@ -54,9 +54,11 @@ class Run:
         force: Mapping[str, tuple[int, int, int]],
     ) -> None:
         if planner not in PLANNERS:
-            raise TilesatError(f"unknown planner {planner!r}; known: {', '.join(PLANNERS)}")
+            raise TilesatError(f"unknown planner {planner!r}.{suggestion(planner, PLANNERS)} Known: {', '.join(PLANNERS)}")
         if extractor not in EXTRACTORS:
-            raise TilesatError(f"unknown extractor {extractor!r}; known: {', '.join(EXTRACTORS)}")
+            raise TilesatError(
+                f"unknown extractor {extractor!r}.{suggestion(extractor, EXTRACTORS)} Known: {', '.join(EXTRACTORS)}"
+            )
         self.source = program
         self.target: Target = get_target(target)
         self.planner = planner
@@ -124,10 +126,11 @@ class Run:
                 missing.discard(name)
                 rows[v] = self.forced_row(name, problem)
         if missing:
-            known = ", ".join(dict.fromkeys(shown(self.lowered.values[v]) for v, _ in sites)) or "none"
-            raise TilesatError(
-                f"force names {', '.join(map(repr, sorted(missing)))}, which is no product here; products: {known}"
-            )
+            known = list(dict.fromkeys(shown(self.lowered.values[v]) for v, _ in sites))
+            hints = "".join(suggestion(name, known) for name in sorted(missing))
+            none = "is no product" if len(missing) == 1 else "are no products"
+            names = ", ".join(map(repr, sorted(missing)))
+            raise TilesatError(f"force names {names}, which {none}.{hints} Products: {', '.join(known) or 'none'}")
         return rows
 
     def forced_row(self, name: str, problem: int) -> int:

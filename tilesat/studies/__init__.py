@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tilesat.studies.errors import StudyError, suggestion
+from cost.errors import suggestion
+from tilesat.studies.errors import StudyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

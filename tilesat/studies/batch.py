@@ -21,10 +21,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cost.batch.chip import Chip, describe, get_chip
-from cost.errors import Rejected
+from cost.errors import Rejected, suggestion
 from tilesat.batch import plan_batch
 from tilesat.corpus.shapes import SHAPES
-from tilesat.studies.errors import StudyError, suggestion
+from tilesat.studies.errors import StudyError
 from tilesat.studies.tables import markdown, number, percent
 from tilesat.studies.work import Row
 

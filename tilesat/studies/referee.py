@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cost.errors import suggestion
 from cost.models import CostModel, check_prices, cost_model, cost_models
 from cost.places import is_place
 from cost.simulator.schedule import simulated_cycles
-from tilesat.studies.errors import StudyError, suggestion
+from tilesat.studies.errors import StudyError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cost.errors import suggestion
 from egraph_rules.catalogue import CORE, FAMILIES, RuleSet
 from egraph_rules.catalogue import rules as find_rules
 from egraph_rules.rule import Family
-from tilesat.studies.errors import StudyError, suggestion
+from tilesat.studies.errors import StudyError
 
 DESIGNS = ("one-out", "one-in", "pairs")
 
