@@ -84,6 +84,15 @@ def test_tile_prints_the_program_to_stdout_and_decisions_to_stderr(run: Any) -> 
     assert last.startswith("2 products, 7,294 cycles predicted; saturated")
 
 
+def test_figures_are_in_the_units_of_the_model(run: Any) -> None:
+    head, *_, last = run("tile", CHAIN, "--cost-model", "traffic").err.splitlines()
+    assert head.endswith("  bytes")
+    assert " bytes predicted; " in last
+    assert "cycles" not in head + last
+    lines = run("choose", 64, 64, 64, "--cost-model", "padded").out.splitlines()
+    assert lines[1].startswith(f"{64**3:,} multiply-adds (")
+
+
 def test_tile_quiet_says_nothing_else(run: Any) -> None:
     assert run("tile", CHAIN, "-q").err == ""
 
@@ -122,10 +131,8 @@ def test_tile_json_is_the_schema_that_the_page_lists(run: Any, tmp_path: Path) -
     head = ["schema", "file", "target", "planner", "rules", "cost_model", "extractor", "cycles"]
     assert list(data) == [*head, "decisions", "diagnostics", "report", "program"]
     assert (data["schema"], data["target"], data["cycles"]) == ("tilesat.tile/1", "ascend910b", 7294)
-    fields = (
-        "name function op where M N K dtype form placement m n k stationarity double_buffer_c wall_cycles breakdown candidates"
-    )
-    assert list(data["decisions"][0]) == fields.split()
+    fields = "name function op where M N K dtype form placement m n k stationarity double_buffer_c wall_cycles breakdown"
+    assert list(data["decisions"][0]) == [*fields.split(), "candidates", "unit"]
     assert list(data["report"]) == ["stop", "iterations", "nodes", "seconds", "rules"]
     assert (tmp_path / "o.py").read_text(encoding="utf-8").strip() == data["program"].strip()
 

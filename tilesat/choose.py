@@ -25,6 +25,7 @@ class Tile:
     ``m``, ``n``, ``k`` in elements; ``stationarity`` "output", "a" or "b"; ``os_holds_a``: does the outer loop hold A's panel
     (meaningful for output-stationary with k = K); ``wall_cycles`` rounded to the nearest; ``traffic_bytes`` with true extents;
     ``padded_volume`` in multiply-accumulates, every tile charged as a full one.
+    ``unit`` is what the cost model counts in ``wall_cycles`` and ``breakdown``.
     """
 
     m: int
@@ -37,6 +38,7 @@ class Tile:
     traffic_bytes: int
     padded_volume: int
     breakdown: dict[str, float]
+    unit: str = "cycles"
 
 
 def choose_tile(
@@ -175,4 +177,5 @@ def describe(priced: Priced, row: int) -> Tile:
         int(traffic_bytes(one, priced.problem)[0]),
         int(padded_volume(one, priced.problem)[0]),
         priced.prices.terms(row),
+        priced.prices.unit,
     )

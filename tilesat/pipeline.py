@@ -293,6 +293,7 @@ class Run:
             wall_cycles=None if row is None or priced is None else int(priced.prices.wall_rounded[row]),
             breakdown={} if row is None or priced is None else priced.prices.terms(row),
             candidates=0 if priced is None else len(priced.schedules),
+            unit="cycles" if priced is None else priced.prices.unit,
         )
 
 

@@ -33,7 +33,7 @@ class ProductDecision:
     ``name``, ``function`` and ``where`` say which; ``op`` is matmul, matmul_acc, matmul_bias or split_k_chain; ``M``, ``N``,
     ``K`` are its extents in elements, ``dtype`` its operands' type. ``form`` is as_it_stands, k_loop, grid_store or grid_scratch,
     ``placement`` where the result goes. ``m`` to ``double_buffer_c`` are None where the statement stands. ``wall_cycles`` and
-    ``breakdown`` are the cost model's; ``candidates`` counts the legal schedules they were picked from.
+    ``breakdown`` are the cost model's; in its ``unit``; ``candidates`` counts the legal schedules they were picked from.
     """
 
     name: str
@@ -54,6 +54,7 @@ class ProductDecision:
     wall_cycles: int | None
     breakdown: dict[str, float]
     candidates: int
+    unit: str = "cycles"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,13 @@ class Tiling:
 
     @property
     def cycles(self) -> float:
-        """Predicted cycles of all products together, as the cost model has it (statements left as they stand count nothing)."""
+        """What the cost model predicts for all products, in its :attr:`unit` (statements left as they stand count nothing)."""
         return float(sum(d.wall_cycles or 0 for d in self.decisions))
+
+    @property
+    def unit(self) -> str:
+        """What the cost model counts: cycles, and of some models bytes, multiply-adds or points."""
+        return next((d.unit for d in self.decisions if d.wall_cycles is not None), "cycles")
 
     def explain(self, name: str, against: tuple[int, int, int] | None = None) -> Explanation:
         """Why product ``name`` got its schedule: against the runner-up and, if given, the tile (m, n, k), term by term in the

@@ -66,6 +66,6 @@ def choose(
     accumulators = "two accumulators" if chosen.double_buffer_c else "one accumulator"
     print(f"tile {chosen.m} × {chosen.n} × {chosen.k}, {chosen.stationarity}-stationary, {accumulators}")
     terms = ", ".join(f"{name} {value:,.1f}" for name, value in chosen.breakdown.items() if name != "wall")
-    print(f"{chosen.wall_cycles:,} cycles" + (f" ({terms})" if terms else ""))
+    print(f"{chosen.wall_cycles:,} {chosen.unit}" + (f" ({terms})" if terms else ""))
     print(f"{chosen.traffic_bytes:,} bytes moved, {chosen.padded_volume:,} multiply-accumulates")
     return DONE

@@ -110,23 +110,23 @@ def _deliver(text: str, out: str | None) -> int:
 
 # -- telling --------------------------------------------------------------------------------------------------------------
 
-COLUMNS = ("product", "operation", ">M × N × K", "type", ">tile m × n × k", "stationary", ">L0C", "result in", ">cycles")
+COLUMNS = ("product", "operation", ">M × N × K", "type", ">tile m × n × k", "stationary", ">L0C", "result in")
 
 
 def tell(tiling: Tiling) -> None:
     """Decisions, hints and how the run ended, on stderr."""
     if tiling.decisions:
-        show_table(COLUMNS, [decision_row(d) for d in tiling.decisions], sys.stderr)
+        show_table((*COLUMNS, f">{tiling.unit}"), [decision_row(d) for d in tiling.decisions], sys.stderr)
     for hint in tiling.diagnostics:
         note(str(hint))
     report = tiling.report
     products = f"{len(tiling.decisions)} product{'' if len(tiling.decisions) == 1 else 's'}"
     ended = f"{report.stop.value} after {report.iterations} iterations, {report.nodes:,} e-graph rows"
-    note(f"{products}, {tiling.cycles:,.0f} cycles predicted; {ended}")
+    note(f"{products}, {tiling.cycles:,.0f} {tiling.unit} predicted; {ended}")
 
 
 def decision_row(d: ProductDecision) -> tuple[str, ...]:
-    """A decision as a row of :data:`COLUMNS`."""
+    """A decision as a row of :data:`COLUMNS`, and what the cost model says of it."""
     extents = f"{d.M} × {d.N} × {d.K}"
     if d.m is None:
         tile, held, accumulators = "-", "-", "-"
