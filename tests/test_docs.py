@@ -2,7 +2,8 @@
 
 The ``python`` blocks of a page run in order in one namespace; a ``text`` block right after one (blank lines between) is what it
 prints. In ``console`` blocks bash runs the lines after "$ "; what follows them is their output, stderr included; "..." stands
-for anything. Pages run in a temporary directory that holds ``examples/``. A block after ``<!-- not run: reason -->`` is left out.
+for anything. A block whose fence names a file after its language (``python mine.py``) is written to that file. Pages run in a
+temporary directory that holds ``examples/``. A block after ``<!-- not run: reason -->`` is left out.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
-FENCE = re.compile(r"^```(\w*)\s*$")
+FENCE = re.compile(r"^```(\w*) *([\w.]*)\s*$")
 
 
 @dataclass
 class Block:
-    """A fenced block: its language, its text, the line of its first line, and the output shown after it, if any."""
+    """A fenced block: its language, its text, the line of its first line, the output shown after it or the file it is, if any."""
 
     language: str
     text: str
     line: int
     output: str | None = None
+    file: str = ""
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -49,11 +51,13 @@ def blocks_of(text: str) -> list[Block]:
             continue
         end = next(j for j in range(i + 1, len(lines)) if lines[j].startswith("```"))
         body, language = "\n".join(lines[i + 1 : end]) + "\n", fence[1]
-        if language == "text" and after:
+        if fence[2]:
+            found.append(Block(language, body, i + 2, file=fence[2]))
+        elif language == "text" and after:
             found[-1].output = body
         elif language in ("python", "console") and not skip:
             found.append(Block(language, body, i + 2))
-        after, skip = language == "python" and not skip, False
+        after, skip = language == "python" and not skip and not fence[2], False
         i = end + 1
     return found
 
@@ -94,9 +98,12 @@ def run_console(block: Block, page: Path) -> None:
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # for the files that the page writes
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks_of(page.read_text(encoding="utf-8")):
-        if block.language == "python":
+        if block.file:
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             run_python(block, page, namespace)
         else:
             run_console(block, page)
@@ -114,6 +121,12 @@ def test_blocks_are_found() -> None:
     page = "```python\nprint(1)\n```\n\n```text\n1\n```\n<!-- not run: slow -->\n```console\n$ false\n```\n```sh\nmake\n```\n"
     (block,) = blocks_of(page)
     assert (block.language, block.text, block.line, block.output) == ("python", "print(1)\n", 2, "1\n")
+
+
+def test_blocks_that_are_files_are_not_run() -> None:
+    file, block = blocks_of("```python mine.py\n1 / 0\n```\n\n```text\nno output\n```\n```python\nimport mine\n```\n")
+    assert (file.file, file.text, file.output) == ("mine.py", "1 / 0\n", None)
+    assert (block.file, block.text) == ("", "import mine\n")
 
 
 def test_every_public_name_is_in_the_api_page() -> None:
