@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cost.errors import TilesatError
+from cost.errors import TilesatError, suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def dtype(name: str | DType) -> DType:
         return name
     found = DTYPES.get(name.lower()) if isinstance(name, str) else None
     if found is None:
-        raise TilesatError(f"unknown element type {name!r}; known: {', '.join(DTYPES)}")
+        raise TilesatError(f"unknown element type {name!r}.{suggestion(str(name).lower(), DTYPES)} Known: {', '.join(DTYPES)}")
     return found
 
 

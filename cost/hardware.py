@@ -23,6 +23,9 @@ from cost.errors import TargetError
 BUFFERS = ("l0a", "l0b", "l0c", "mat", "bias", "vec")
 DATA = Path(__file__).with_name("data")
 
+#: No description is longer, in bytes.
+MAX_BYTES = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
@@ -173,9 +176,12 @@ def load_target(path: str | os.PathLike[str]) -> Target:
     """Read and validate a description (``.toml``, else JSON); :class:`TargetError` names the file and the field."""
     where = Path(path)
     try:
-        raw = where.read_bytes()
+        with where.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
     except OSError as e:
         raise TargetError(f"cannot read the target description {where}: {e.strerror or e}") from e
+    if len(raw) > MAX_BYTES:
+        raise TargetError(f"{where} is longer than {MAX_BYTES} bytes, which no target description is")
     try:
         if where.suffix.lower() == ".toml":
             import tomllib

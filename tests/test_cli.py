@@ -466,6 +466,55 @@ def test_fifty_megabytes_are_refused_at_once(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "pieces"),
     [
+        (["nope"], ["No such command 'nope'", "tilesat --help"]),
+        (["tile"], ["Missing argument 'FILE'", "Usage: tilesat tile [OPTIONS]", "More: tilesat tile --help"]),
+        (["tile", CHAIN, "--nope"], ["No such option: --nope"]),
+        (["choose", 64, 64, "x"], ["Invalid value for 'K'"]),
+        (["choose", 64, 64, 64, 64], ["unexpected extra argument"]),
+        (["choose", -64, 64, 64], ["M = -64 is no extent: give a whole number of at least 1"]),
+        (["choose", 64, 64, -64, "--dtype", "bf61"], ["K = -64 is no extent"]),
+        (["choose", 64, 64, 64, "--dtype", "bf61"], ["unknown element type 'bf61'. Did you mean 'bf16'? Known: fp4"]),
+        (["batch", -4, 64, 64, 64], ["B = -4 is negative"]),
+        (["study", "nope"], ["No such command 'nope'", "tilesat study --help"]),
+        (["study", "batch", "--suite", "smok"], ["unknown batch suite 'smok'. Did you mean 'smoke'? Known: "]),
+    ],
+)
+def test_words_that_a_command_does_not_take(run: Any, words: list[Any], pieces: list[str]) -> None:
+    refused(run(*words), *pieces)
+
+
+def test_help_is_shown_where_no_command_is_given(run: Any) -> None:
+    for words in ((), ("study",)):
+        ended = run(*words)
+        assert ended.code in (0, 2)
+        assert "Usage: tilesat" in ended.out + ended.err
+        assert "error" not in ended.out + ended.err
+    assert run("choose", "--help").code == 0
+    assert run("--version").out.startswith("tilesat ")
+
+
+def test_descriptions_and_tables_without_end_are_refused_at_once(run: Any, tmp_path: Path) -> None:
+    for name in ("zero.json", "zero.toml", "zero.csv"):
+        (tmp_path / name).symlink_to("/dev/zero")
+    began = time.process_time()
+    refused(run("targets", tmp_path / "zero.json"), "longer than 1048576 bytes")
+    refused(run("choose", 64, 64, 64, "--target", tmp_path / "zero.toml"), "longer than 1048576 bytes")
+    refused(run("study", "ablation", "--corpus", tmp_path / "zero.csv"), "longer than 4194304 bytes")
+    assert time.process_time() - began < 10
+
+
+def test_a_picture_does_not_take_the_place_of_the_program(run: Any, tmp_path: Path) -> None:
+    path, link = tmp_path / "chain.py", tmp_path / "link.svg"
+    path.write_bytes(CHAIN.read_bytes())
+    link.symlink_to(path)
+    for words in (["egraph", path, "-o", path], ["simulate", path, "--trace", path], ["simulate", path, "--plot", link]):
+        refused(run(*words), "is the program itself, which would be lost")
+    assert path.read_bytes() == CHAIN.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
         (["--target", "910X"], ["unknown target '910X'", "'ascend910b'", "ascend950"]),
         (["--planner", "dsa"], ["unknown planner 'dsa'. Did you mean 'dsa_rp'? Known: pypto, dsa_rp, ptoas"]),
         (["--rules", "refrence"], ["did you mean 'reference'"]),
@@ -515,6 +564,7 @@ def test_other_refusals(run: Any) -> None:
     refused(run("explain", CHAIN, "c", "--why-not", "k_split", "--against", "1,2,3"), "not both")
     refused(run("simulate", CHAIN, "--residency", "vec"), "gm, mat")
     refused(run("simulate", CHAIN, "--capacity", "l9=5"), "l9")
+    refused(run("simulate", CHAIN, "--scalar", "T=5"), "'T' is no scalar parameter or dynamic dimension of kernel. It has: none")
     refused(run("targets", "nowhere.json"), "nowhere.json")
     refused(run("choose", 64, 64, 100), "K = 100 is not a multiple of 16")
     refused(run("choose", 0, 64, 64), "M = 0")

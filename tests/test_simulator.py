@@ -706,3 +706,8 @@ def test_durations_follow_the_target():
     assert d.product(32, 32, 32, dtype("fp32")) == 21 + 2 * 2 * 2 * 4
     assert d.drain(16, 80, dtype("fp32")) == ticks(164 + 16 * (4.45 + 2.6 * 4))
     assert Value().born
+
+
+def test_a_scalar_that_the_program_has_not_is_named():
+    with pytest.raises(SimulationError, match=r"'m' is no scalar parameter or dynamic dimension of kernel.* It has: n"):
+        simulate(DYNAMIC, "910b", scalars={"m": 3})

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cost.errors import suggestion
 from cost.hardware import Target, get_target
 from cost.simulator import Core, Durations, LaneUse, Step, Timeline
 from cost.simulator.picture import draw
 from cost.simulator.trace import trace, write_trace
+from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import CORE_KINDS, Function, Program
+from ir_bridge.ir.types import TensorType, TileType
 from tilesat.simulation_blocks import Runner
 from tilesat.simulation_ops import Machine, SimulationError
 
@@ -157,10 +160,21 @@ def simulate(
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             raise SimulationError(f"capacity: {name} must be a number of bytes, not {size!r}")
     chosen = _function(program, function)
+    _check_scalars(scalars or {}, program, chosen)
     core = Core(chip, capacity)
     machine = Machine(core, Durations(chip), resident=residency == "mat")
     Runner(machine, chosen, program.dynamic, scalars or {}).run()
     return SimulationResult(chip, chosen.name, residency, Timeline(core, machine.labels), tuple(machine.notes))
+
+
+def _check_scalars(given: Mapping[str, int], program: Program, function: Function) -> None:
+    """Every name that is given a value must be a scalar parameter or a dynamic dimension."""
+    scalars = [p.var for p in function.params if not isinstance(p.var.type, (TensorType, TileType))]
+    known = {base_name(v.name): v.name for v in (*scalars, *program.dynamic)}
+    for name in given:
+        if name not in known and name not in known.values():
+            hint = f"{suggestion(name, known)} It has: {', '.join(known) or 'none'}"
+            raise SimulationError(f"{name!r} is no scalar parameter or dynamic dimension of {function.name}.{hint}")
 
 
 def _function(program: Program, name: str | None) -> Function:

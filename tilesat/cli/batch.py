@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from tilesat.cli import options
+from tilesat.cli.numbers import Numbers
 from tilesat.cli.outcome import DONE, command
 from tilesat.cli.output import progress, show_json
 
 
 def register(app: typer.Typer) -> None:
-    app.command("batch")(command(batch))
+    app.command("batch", cls=Numbers)(command(batch))
 
 
 def batch(

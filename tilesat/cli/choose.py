@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from tilesat.cli import options
+from tilesat.cli.numbers import Numbers
 from tilesat.cli.outcome import DONE, command
 from tilesat.cli.output import show_json
 
 
 def register(app: typer.Typer) -> None:
-    app.command("choose")(command(choose))
+    app.command("choose", cls=Numbers)(command(choose))
 
 
 def choose(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilesat.cli import options
-from tilesat.cli.files import read_program, write_whole
+from tilesat.cli.files import not_over, read_program, write_whole
 from tilesat.cli.outcome import DONE, command
 from tilesat.cli.output import progress
 from tilesat.cli.tile import limits
@@ -50,6 +50,7 @@ def egraph(
     from tilesat.pipeline import Run
 
     options.one_of(format, FORMATS, "--format")
+    not_over(file, out, "--out")
     bounds = limits(limit_seconds, limit_nodes)
     program = read_program(file)
     with progress(f"saturating {file}"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilesat.cli import options
-from tilesat.cli.files import read_program, write_together
+from tilesat.cli.files import not_over, read_program, write_together
 from tilesat.cli.outcome import DONE, UsageError, command
 from tilesat.cli.output import note, progress, show_json
 
@@ -59,6 +59,8 @@ def simulate(
         kind_of(plot)
     if trace is not None and plot is not None and os.path.realpath(trace) == os.path.realpath(plot):
         raise UsageError(f"--trace and --plot both name {plot}; give them files of their own")
+    not_over(file, trace, "--trace")
+    not_over(file, plot, "--plot")
     program = read_program(file)
     with progress(f"simulating {file}"):
         result = tilesat.simulate(program, target, residency, function, scalars, sizes)

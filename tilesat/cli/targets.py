@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def targets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show this one (or the description at this path).", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Show this one (or the description at this path).", show_default=False)
     ] = None,
     json: options.AsJson = False,
 ) -> int:

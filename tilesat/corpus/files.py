@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import os
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from tilesat.corpus.entries import Corpus, CorpusError, Entry
 NEEDED, MORE = ("M", "N", "K"), ("dtype", "name", "source", "split_k_total")
 #: No extent of a product is larger.
 LARGEST = 1 << 31
+#: No table of shapes is longer, in bytes.
+MAX_BYTES = 1 << 22
 
 
 def from_folder(path: str | os.PathLike[str]) -> Corpus:
@@ -36,7 +39,11 @@ def _file(path: Path, folder: Path) -> Entry:
     try:
         return Entry(name, str(path), path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as e:
-        return Entry(name, str(path), error=f"{path} cannot be read: {e}")
+        return Entry(name, str(path), error=f"{path} cannot be read: {_why(e)}")
+
+
+def _why(error: OSError | UnicodeDecodeError) -> str:
+    return "it is no UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror or str(error)
 
 
 def from_csv(path: str | os.PathLike[str], target: str | os.PathLike[str] | Target = "ascend910b") -> Corpus:
@@ -47,13 +54,12 @@ def from_csv(path: str | os.PathLike[str], target: str | os.PathLike[str] | Targ
     """
     where, chip = Path(path), get_target(target)
     try:
-        with where.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, skipinitialspace=True)
-            header = [(c or "").strip() for c in reader.fieldnames or ()]
-            _check_header(where, header)
-            reader.fieldnames = header
-            rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as e:
+        reader = csv.DictReader(io.StringIO(_text(where), newline=""), skipinitialspace=True)
+        header = [(c or "").strip() for c in reader.fieldnames or ()]
+        _check_header(where, header)
+        reader.fieldnames = header
+        rows = [(reader.line_num, row) for row in reader]
+    except csv.Error as e:
         raise CorpusError(f"{where}: cannot be read as a CSV of shapes: {e}") from e
     entries: dict[str, Entry] = {}
     for number, row in rows:
@@ -66,6 +72,21 @@ def from_csv(path: str | os.PathLike[str], target: str | os.PathLike[str] | Targ
     if not entries:
         raise CorpusError(f"{where}: has a header but no row")
     return Corpus(where.stem, tuple(entries.values()))
+
+
+def _text(where: Path) -> str:
+    """The text of a CSV file; CorpusError says why it cannot be had."""
+    try:
+        with where.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as e:
+        raise CorpusError(f"{where}: cannot be read: {e.strerror or e}") from e
+    if len(data) > MAX_BYTES:
+        raise CorpusError(f"{where}: is longer than {MAX_BYTES} bytes; give a smaller table of shapes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise CorpusError(f"{where}: is no UTF-8 text (byte 0x{data[e.start]:02x}); give a CSV of shapes") from e
 
 
 def _check_header(where: Path, header: list[str]) -> None:

@@ -59,7 +59,7 @@ class BatchCase:
 def batch_suite(name: str = "standard") -> tuple[BatchCase, ...]:
     """The problems of a suite; :class:`StudyError` lists the known ones."""
     if name not in SUITES:
-        raise StudyError(f"unknown batch suite {name!r}{suggestion(name, SUITES)}")
+        raise StudyError(f"unknown batch suite {name!r}.{suggestion(name, SUITES)} Known: {', '.join(SUITES)}")
     published = json.loads(SHAPES.read_text(encoding="utf-8"))["batch"]
     if name == "smoke":
         published = [r for r in published if r["B"] * r["M"] * r["N"] <= _SMALL][:8]
