@@ -204,10 +204,13 @@ def test_007_k_that_is_no_multiple_of_sixteen(k: int) -> None:
 # -- 008 ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_008_a_run_that_a_limit_ended() -> None:
-    text = Case.full(128, 128, 1024).text()
-    said(text, "PH-AT-008", "node limit", limits=Limits(nodes=1))
-    silent(text, "k_loop")
+@pytest.mark.parametrize(
+    ("case", "planner", "form"),
+    [(Case.full(128, 128, 1024), "pypto", "k_loop"), (Case.full(192, 512, 64), "dsa_rp", "grid_store")],
+)
+def test_008_a_run_that_a_limit_ended(case: Case, planner: str, form: str) -> None:
+    said(case.text(), "PH-AT-008", "node limit", limits=Limits(nodes=1), planner=planner)
+    silent(case.text(), form, planner=planner)
 
 
 # -- 009 ----------------------------------------------------------------------------------------------------------------------
@@ -358,17 +361,72 @@ def test_functions_that_are_no_core_functions_are_left_silently() -> None:
     assert (result.diagnostics, result.decisions, result.program) == ((), (), result.source)
 
 
+# -- the other target and planner ---------------------------------------------------------------------------------------------
+
+
+def biased(M: int, N: int, K: int, **more: object) -> str:
+    return Case.full(M, N, K, op="bias", **more).text()
+
+
+#: (code, a program that has it, one just on the other side, target): planner dsa_rp, and ascend950 where the gate is there.
+GATES = {
+    "003 sub-byte": (
+        "PH-AT-003",
+        int4(Case.full(64, 64, 64, dtype="int8").text()),
+        Case.full(64, 64, 64, dtype="int8").text(),
+        "ascend950",
+    ),
+    "005 no legal tile": ("PH-AT-005", Case.full(8, 64, 64).text(), Case.full(16, 64, 64).text(), "ascend950"),
+    "006 vec left": (
+        "PH-AT-006",
+        Case.full(256, 512, 64, left="Vec").text(),
+        Case.full(16, 64, 2048, left="Vec").text(),
+        "ascend950",
+    ),
+    "006 accumulate": (
+        "PH-AT-006",
+        Case.full(512, 512, 64, op="acc").text(),
+        Case.full(64, 64, 64, op="acc").text(),
+        "ascend950",
+    ),
+    "007 K": ("PH-AT-007", Case.full(64, 64, 2056).text(), Case.full(64, 64, 2064).text(), "ascend950"),
+    "009 low precision": (
+        "PH-AT-009",
+        Case.full(256, 256, 64, dtype="fp32", place="scratch").text(),
+        Case.full(256, 256, 64, place="cast").text(),
+        "ascend910b",
+    ),
+    "010 rounding": (
+        "PH-AT-010",
+        Case.full(64, 64, 64, place="cast").text().replace("rint", "round"),
+        Case.full(64, 64, 64, place="cast").text(),
+        "ascend950",
+    ),
+    "011 box": ("PH-AT-011", biased(32, 150, 64), biased(32, 144, 64), "ascend950"),
+    "011 vec left": ("PH-AT-011", biased(32, 64, 512, left="Vec"), biased(32, 64, 512), "ascend950"),
+}
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_both_sides_of_a_gate_under_the_other_planner(gate: str) -> None:
+    code, has_it, has_not, target = GATES[gate]
+    assert code in codes(tiled(has_it, target=target, planner="dsa_rp"))
+    assert code not in codes(tiled(has_not, target=target, planner="dsa_rp"))
+
+
 # -- the order of the checks --------------------------------------------------------------------------------------------------
 
 ORDER = [
     ("right operand in Vec before 003", int4(right_in_vec(Case.full(64, 64, 24, dtype="int8"))), []),
     ("biased left operand in Vec before 003", int4(Case.full(64, 80, 24, dtype="int8", op="bias", left="Vec").text()), ["011"]),
+    ("biased left operand in Vec before 003, all else in order", int4(biased(32, 64, 512, dtype="int8", left="Vec")), ["011"]),
     ("003 before the box", int4(Case.full(64, 80, 48, dtype="int8", op="bias").text()), ["003"]),
     ("003 before 007", int4(Case.full(64, 64, 24, dtype="int8").text()), ["003"]),
     ("003 before 005", int4(Case.full(8, 64, 64, dtype="int8").text()), ["003"]),
     ("the bias's type before its box", bias_of(Case.full(64, 72, 64, op="bias"), "BF16"), ["011"]),
     ("the box before 007", Case.full(64, 64, 24, op="bias").text(), ["011"]),
     ("007 before 005", Case.full(16, 64, 8).text(), ["007"]),
+    ("007 before 005 for a panel too thin", Case.full(64, 64, 8).text(), ["007"]),
     ("007 before 005 for small rows", Case.full(8, 64, 8).text(), ["007"]),
     ("005 before 006", Case.full(8, 4096, 1024, left="Vec").text(), ["005"]),
     ("007 before 006", Case.full(256, 512, 24, left="Vec").text(), ["007"]),

@@ -10,6 +10,8 @@ from lift_programs import Case, Chain, load, program
 from tiling_checks import checked, codes, tile_of
 
 import tilesat
+from cost.dtypes import dtype
+from cost.physical import accumulator_bytes, align_up, box
 from ir_bridge.ir.nodes import Assign, Binary, Call, Const, Expr, For, If, ListExpr, LoopKind, Program, Stmt, Var, walk
 from ir_bridge.ir.types import Space, TileType
 from tilesat.result import Tiling
@@ -83,6 +85,7 @@ def test_the_k_loop_of_128_128_256() -> None:
     ((_, more),) = of(p, "matmul_acc")
     assert more.args[:3] == (loop.carried[0], left, right)
     assert is_first_block(more.args[3], loop)
+    assert not of(p, "matmul")  # one predicated accumulate
     assert not any(isinstance(s, If) for s in statements(p))  # one accumulator, no phi
     assert of(p, "store")[0][1].args[0] is loop.results[0]
 
@@ -96,9 +99,10 @@ def test_half_of_it_is_the_size_of_l0_already() -> None:
 # -- narrowed rows ------------------------------------------------------------------------------------------------------------
 
 
-def test_sixteen_valid_rows_of_sixty_four() -> None:
+@pytest.mark.parametrize("target", ["ascend910b", "ascend950"])
+def test_sixteen_valid_rows_of_sixty_four(target: str) -> None:
     """The document's int8 seed: created compact in full, narrowed to 16 × 128, and compact through the whole chain."""
-    p = tiled(Case(64, 128, 1024, (16, 1024, 128), "int8").text()).program
+    p = tiled(Case(64, 128, 1024, (16, 1024, 128), "int8").text(), target=target).program
     ((storage, create),) = of(p, "create")
     assert (made(storage).shape, made(storage).dtype.name, made(storage).space) == ((64, 128), "int32", Space.ACC)
     assert create.kwarg("compact") == Const(True)
@@ -152,6 +156,12 @@ def test_the_callers_predicate_is_joined_with_the_first_block_and_the_tail_has_n
     assert (b.args[1], numbers(b.args[3])) == (Const(320), [16, 128])
 
 
+def test_the_tail_has_no_predicate_on_the_other_target() -> None:
+    """K = 272 of bf16 on 950, under the default planner."""
+    p = checked(Case.full(64, 64, 272, op="acc_if").text(), target="ascend950").program
+    assert [len(c.args) for _, c in of(p, "matmul_acc")] == [4, 3]
+
+
 def test_a_single_whole_block_takes_the_callers_predicate_as_it_is() -> None:
     """K = 80 at k = 64: one whole block and the tail, both straight lines."""
     p = tiled(Case.full(128, 128, 80, dtype="fp32", op="acc_if").text(), force={"c": (128, 128, 64)}).program
@@ -189,22 +199,32 @@ def test_four_windows_of_512_cubed() -> None:
         assert is_first_block(more.args[3], loop)
 
 
-def test_boundary_windows_are_what_is_left() -> None:
+def test_a_drain_bound_product_takes_tiles_that_drain_well() -> None:
+    assert tile_of(tiled(Case.full(320, 320, 64).text()), "c") == (160, 128, 64)
+
+
+@pytest.mark.parametrize(("K", "k"), [(64, 16), (256, 32)])
+def test_boundary_windows_are_what_is_left(K: int, k: int) -> None:
     """256 − 192 = 64 rows and 256 − 160 = 96 columns."""
-    p = tiled(Case.full(256, 256, 64, dtype="fp32").text(), force={"c": (192, 160, 16)}).program
+    p = tiled(Case.full(256, 256, K, dtype="fp32").text(), stable=K == 64, force={"c": (192, 160, k)}).program
+    assert [list(made(v).shape) for v, _ in of(p, "create")] == [[192, 160], [64, 160], [192, 96], [64, 96]]
     assert windows(p) == [([0, 0], [192, 160]), ([192, 0], [64, 160]), ([0, 160], [192, 96]), ([192, 160], [64, 96])]
 
 
 # -- split-K chains -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("planner", ["pypto", "dsa_rp"])
 @pytest.mark.parametrize("branch", [False, True])
-def test_every_window_of_the_144_kib_chain_runs_all_eight_blocks_before_the_next(branch: bool) -> None:
-    result = tiled(Chain(16, 1152, 64, 8, branch=branch).text())
+def test_every_window_of_the_144_kib_chain_runs_all_eight_blocks_before_the_next(branch: bool, planner: str) -> None:
+    """16 × 1152 of int32 take 32 rows in 910B's L0C, and are cut along N."""
+    assert accumulator_bytes(tilesat.get_target("ascend910b"), 16, 1152, dtype("int32")) == 32 * 1152 * 4 == 144 * 1024
+    result = checked(Chain(16, 1152, 64, 8, branch=branch).text(), target="ascend910b", planner=planner)
     p = result.program
     m, n, _ = tile_of(result, "acc_r")
     assert m == 16
     assert 32 * n * 4 <= 128 * 1024
+    assert n < 1152
     cut = windows(p)
     assert [offset for offset, _ in cut] == [[16, col] for col in range(32, 32 + 1152, n)]  # the chain's own base is [16, 32]
     assert sum(shape[1] for _, shape in cut) == 1152
@@ -237,6 +257,14 @@ def test_columns_are_boxed_before_capacity_is_judged() -> None:
     assert [(t.shape, t.valid) for t in right] == [((32, 96), (32, 80))] * 3
     sums = [made(v) for v, _ in of(p, "matmul_acc")]
     assert [(t.shape[1], t.valid[1]) for t in sums] == [(96, 80)] * 3
+
+
+def test_n_80_of_int8_is_boxed_to_96() -> None:
+    rows, columns = box("row_major", dtype("int8"))
+    assert (rows, align_up(80, columns)) == (16, 96)
+    p = checked(Chain(576, 80, 128, 2).text(), target="ascend910b").program
+    narrowed = [made(v) for v, _ in of(p, "load") if made(v).view.valid_shape is not None]
+    assert any(t.shape[1] % 32 == 0 and t.valid[1] != t.shape[1] for t in narrowed)
 
 
 def test_a_tail_of_sixteen_columns_is_loaded_as_thirty_two() -> None:
