@@ -30,8 +30,9 @@ class ProductSite:
     ``v`` is its result, ``left`` and ``right`` its matrix operands, ``store`` and ``cast`` the results of the one plain store or
     the one cast that uses it (or NO_VALUE), all SSA numbers; ``problem`` the index of its problem (NO_VALUE: it has none, see
     ``refusal``). ``waits``: other statements stand between it and its store. ``bias`` is the space of its bias.
-    ``fold_refusal`` says why its cast stays on the Vector unit, ``store_refusal`` why no grid may take its store's place,
-    ``bias_refusal`` why its bias cannot be loaded window by window.
+    ``one_window``: its whole output would be one accumulator of whole fractals, as a folded cast needs it. ``fold_refusal`` says
+    why its cast stays on the Vector unit all the same, ``store_refusal`` why no grid may take its store's place, ``bias_refusal``
+    why its bias cannot be loaded window by window.
     """
 
     v: int
@@ -44,6 +45,7 @@ class ProductSite:
     waits: bool = False
     bias: str | None = None
     refusal: Refusal | None = None
+    one_window: bool = True
     fold_refusal: Refusal | None = None
     store_refusal: str | None = None
     bias_refusal: str | None = None

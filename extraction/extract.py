@@ -200,7 +200,9 @@ class _Documented:
             decision.cast, decision.scratch = site.cast, str(node.detail[0])
             self.at.settle("Mat", site.cast)
             return
-        if site.fold_refusal is not None and "cast_fold" in self.snap.families and self.at.has("Mat", site.left):
+        if site.fold_refusal is None or not site.one_window:  # what is too large for one window folds by windows, if at all
+            return
+        if "cast_fold" in self.snap.families and self.at.has("Mat", site.left):
             decision.hints.insert(0, site.fold_refusal)
 
     # -- grids -----------------------------------------------------------------------------------------------------------

@@ -262,6 +262,16 @@ def test_010_not_where_the_cast_folds_or_feeds_no_matmul() -> None:
     assert codes(tiled(swap(alone.text(), "out: pl.Out[pl.Tensor[[128, 128], pl.FP32]]", OUT_BF16).replace(*RETURNS_BF16))) == []
 
 
+def test_010_not_of_an_output_that_is_no_single_window() -> None:
+    """With `rint` it would not be folded whole either: K = 24 keeps it from being cut, and 910B's L0C holds half of 256 × 256."""
+    for mode in ("floor", "rint"):
+        large = swap(Case.full(256, 256, 24, place="cast").text(), "'rint'", f"'{mode}'")
+        assert [h.code for h in hints(large)] == ["PH-AT-007"]
+        assert decision(tiled(large), "c").placement == "as written"
+    floor = swap(Case.full(256, 256, 24, place="cast").text(), "'rint'", "'floor'")
+    assert [h.code for h in hints(floor, target="ascend950")] == ["PH-AT-010", "PH-AT-007"]
+
+
 OUT_BF16 = "out: pl.Out[pl.Tensor[[128, 128], pl.BF16]]"
 RETURNS_BF16 = ("-> pl.Tensor[[128, 128], pl.FP32]", "-> pl.Tensor[[128, 128], pl.BF16]")
 

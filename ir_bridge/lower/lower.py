@@ -138,13 +138,19 @@ class _Lowering:
         refused = refusal(ops, self.target)
         problem = NO_VALUE if refused is not None and refused.code != "PH-AT-007" else self.problem(ops, op == "matmul_acc", site)
         left, right = self.operand(ops.left, facts), self.operand(ops.right, facts)
-        record = ProductSite(v, op, left, right, problem, refusal=refused)
+        record = ProductSite(v, op, left, right, problem, refusal=refused, one_window=self.one_window(ops))
         if problem != NO_VALUE:
             self.out.state(L.product, v, problem, left, right, op, ops.result_type.dtype.name)
         self.uses(record, ops, site, position, facts)
         if ops.bias is not None:
             self.bias(record, ops.bias, site, position, facts)
         self.out.products.append(record)
+
+    def one_window(self, ops: Operands) -> bool:
+        """Would the whole output be one accumulator that fits L0C, of whole fractals?"""
+        m, n, _ = ops.extents
+        fits = accumulator_bytes(self.target, m, n, ops.result_type.dtype) <= self.target.l0c
+        return fits and m % L.FRACTAL == 0 and n % L.FRACTAL == 0
 
     def problem(self, ops: Operands, accumulate: bool, site: Site) -> int:
         m, n, k = ops.extents
