@@ -470,13 +470,16 @@ def test_valid_extents_known_only_at_run_time() -> None:
         np.testing.assert_array_equal(execute(after, **inputs)["out"], execute(before, **inputs)["out"])
 
 
-def test_blocks_and_panels_without_data_are_left_out() -> None:
-    case = Case(64, 64, 64, (20, 20, 20))
-    grid = str(lifted(case, Form.GRID_STORE, TileChoice(16, 16, 16))[1])
-    assert re.findall(r"pl.tile.store\(\w+, (\[\d+, \d+\])", grid) == ["[0, 0]", "[16, 0]", "[0, 16]", "[16, 16]"]
-    assert set(re.findall(r"pl.pipeline\((\d+, \d+, \d+)", grid)) == {"0, 32, 16"}
-    nest = str(lifted(case, Form.GRID_STORE, TileChoice(16, 16, 64))[1])
-    assert re.findall(r"pl.pipeline\((\d+, \d+, \d+)", nest) == ["0, 32, 16"] * 2
+def test_loops_and_grids_cover_the_physical_extents() -> None:
+    """⌈M/m⌉ × ⌈N/n⌉ windows and K in panels, as the wall counts them; those beyond what is valid are empty and store nothing."""
+    before, unrolled = lifted(case := Case(64, 64, 64, (20, 20, 20)), Form.GRID_STORE, TileChoice(16, 16, 16))
+    at = [f"[{mi}, {ni}]" for ni in range(0, 64, 16) for mi in range(0, 64, 16)]
+    assert re.findall(r"pl.tile.store\(\w+, (\[\d+, \d+\])", str(unrolled)) == at
+    assert set(re.findall(r"pl.pipeline\((\d+, \d+, \d+)", str(unrolled))) == {"0, 64, 16"}
+    _, nest = lifted(case, Form.GRID_STORE, TileChoice(16, 16, 64))
+    assert re.findall(r"pl.pipeline\((\d+, \d+, \d+)", str(nest)) == ["0, 64, 16"] * 2
+    for after in (unrolled, nest):
+        check_same_results(before, after)
 
 
 # -- chains ------------------------------------------------------------------------------------------------------------------

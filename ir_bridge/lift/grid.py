@@ -62,7 +62,7 @@ class ScratchPlacer:
 
 
 def grid(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None = None) -> Var:
-    """Emit all blocks of the product that hold data; the state after the last one, which is ``into`` where its type allows."""
+    """Emit all blocks of the product; the state after the last one, which is ``into`` where its type allows."""
     p.stage(e)
     if tile.k < p.K:
         return _unrolled(e, p, tile, placer, state, into)
@@ -77,7 +77,7 @@ def windows(M: int, N: int, m: int, n: int) -> Iterator[Window]:
 
 
 def _unrolled(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
-    blocks = list(windows(p.rows_in(tile.m), p.cols_in(tile.n), tile.m, tile.n))
+    blocks = list(windows(p.M, p.N, tile.m, tile.n))
     for i, w in enumerate(blocks):
         block = reduce_k(e, p, w, tile.k, f"{p.name}_t{i}")
         last = into if i + 1 == len(blocks) else None
@@ -86,11 +86,10 @@ def _unrolled(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: V
 
 
 def _nest_and_boundary(e: Emitter, p: Product, tile: TileChoice, placer: Placer, state: Var, into: Var | None) -> Var:
-    M, N = p.rows_in(tile.m), p.cols_in(tile.n)
     if tile.m >= p.M and tile.n >= p.N:  # one block: loops of one trip would only ask for more buffers
         return _straight(e, p, Window(0, 0, p.M, p.N), 0, placer, state, into)
-    boundary = list(_boundary(M, N, tile.m, tile.n))
-    state = _nest(e, p, tile, (M // tile.m * tile.m, N // tile.n * tile.n), placer, state, None if boundary else into)
+    boundary = list(_boundary(p.M, p.N, tile.m, tile.n))
+    state = _nest(e, p, tile, (p.M // tile.m * tile.m, p.N // tile.n * tile.n), placer, state, None if boundary else into)
     for i, w in enumerate(boundary, 1):
         last = into if i == len(boundary) else None
         state = _straight(e, p, w, i, placer, state, last)

@@ -34,7 +34,7 @@ def reduce_k(e: Emitter, p: Product, w: Window, k: int, name: str, into: Var | N
 
     Emitted in this order: accumulator create, Vec→Mat move, bias load and move, straight panels, loop, tail panel.
     """
-    full, tail = divmod(p.k_in(k), k)
+    full, tail = divmod(p.K, k)
     straight = _straight_panels(p, full)
     acc = p.acc
     if acc is None and not straight:

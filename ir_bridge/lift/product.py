@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cost.physical import align_up
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import ZERO, Assign, Call, Expr, Stmt, Var
 from ir_bridge.ir.ops_tile import extract_type, matmul_type
-from ir_bridge.ir.types import Dim, Space, TileType
+from ir_bridge.ir.types import Space, TileType
 from ir_bridge.lift.emit import Emitter, LiftError, call_of, extents, items, plus, tile, var
 
 #: Operations a product plan may speak of, and where their left operand stands.
@@ -56,18 +55,6 @@ class Product:
     cond: Expr | None = None
     bias: BiasRow | None = None
 
-    def rows_in(self, m: int) -> int:
-        """Rows that blocks of ``m`` must cover: all of them, but for blocks that would hold no data."""
-        return _covered(self.M, tile(self.left).valid[0], m)
-
-    def cols_in(self, n: int) -> int:
-        """Columns that blocks of ``n`` must cover."""
-        return _covered(self.N, tile(self.right).valid[1], n)
-
-    def k_in(self, k: int) -> int:
-        """K that panels of ``k`` must cover."""
-        return _covered(self.K, tile(self.left).valid[1], k)
-
     def block_type(self, mi: int, ni: int, rows: int, cols: int) -> TileType:
         """The accumulator's type of one output block, its valid region that of the operands' windows."""
         left = extract_type(tile(self.left), mi, 0, (rows, self.K), Space.LEFT)
@@ -96,13 +83,6 @@ class Product:
         a = self.left_panel(e, name, row, rows, ZERO, self.K)
         b = self.right_panel(e, name, ZERO, self.K, col, cols)
         return e.matmul(f"{name}_c", a, b, self.bias_window(e, name, col, cols))
-
-
-def _covered(extent: int, valid: Dim, step: int) -> int:
-    """``extent``, or less by the whole steps in which nothing is valid."""
-    if valid == extent or not isinstance(valid, int):
-        return extent
-    return min(extent, align_up(max(valid, 1), step))
 
 
 def product_of(stmt: Assign, before: list[Stmt], rebuild_bias: bool) -> Product:
