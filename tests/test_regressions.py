@@ -357,3 +357,14 @@ def test_windows_beyond_a_dynamic_extent_are_empty() -> None:
         arrays = {"a": np.ones((rows, 256)), "b": np.ones((256, 256))}
         got = tilesat.execute(after, **arrays, out=np.zeros((rows, 256)))
         np.testing.assert_array_equal(got["out"], np.full((rows, 256), 256.0))
+
+
+def test_a_grid_with_empty_windows_is_simulated() -> None:
+    """The windows beyond the 10 × 20 valid results are issued and move nothing."""
+    body = "am = pl.tile.load(a, [0, 0], [256, 256], [10, 100], target_memory=pl.Mem.Mat)\n"
+    body += "bm = pl.tile.load(b, [0, 0], [256, 256], [100, 20], target_memory=pl.Mem.Mat)\n"
+    body += "c = pl.tile.matmul(am, bm)\ndone = pl.tile.store(c, [0, 0], out)\nreturn done\n"
+    params = [tensor("a", 10, 100, "FP32"), tensor("b", 100, 20, "FP32"), tensor("out", 10, 20, "FP32", True)]
+    result = tiled(kernel(params, "pl.Tensor[[10, 20], pl.FP32]", body), force={"c": (128, 128, 64)})
+    assert str(result.program).count("pl.tile.store") == 4
+    assert tilesat.simulate(result.program, "ascend910b").cycles > 0

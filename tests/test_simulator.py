@@ -705,6 +705,9 @@ def test_durations_follow_the_target():
     assert d.load(400) == 10
     assert d.product(32, 32, 32, dtype("fp32")) == 21 + 2 * 2 * 2 * 4
     assert d.drain(16, 80, dtype("fp32")) == ticks(164 + 16 * (4.45 + 2.6 * 4))
+    for m, n, k in ((0, 32, 32), (32, 0, 32), (32, 32, 0)):
+        assert d.product(m, n, k, dtype("bf16")) == 21
+    assert d.drain(0, 80, dtype("fp32")) == d.drain(16, 0, dtype("fp32")) == 164
     assert Value().born
 
 

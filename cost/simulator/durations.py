@@ -32,13 +32,17 @@ class Durations:
         return ticks(size / (r.bw_l0a if buffer == "l0a" else r.bw_l0b))
 
     def product(self, m: int, n: int, k: int, operand: DType) -> float:
-        """CUBE: one instruction, an m × k tile times a k × n tile."""
+        """CUBE: one instruction, an m × k tile times a k × n tile; on an empty window it is issued and does nothing."""
+        if not (m and n and k):
+            return ticks(self.target.roofline.mad_head)
         problem = Problem(m, n, k, operand, operand, accumulator(operand))
         (cycles,) = mad_cycles(np.array([float(m)]), np.array([float(n)]), np.array([float(k)]), problem, self.target)
         return ticks(float(cycles))
 
     def drain(self, m: int, n: int, c: DType) -> float:
-        """FIXPIPE: an m × n accumulator out of L0C, to global memory or to Mat."""
+        """FIXPIPE: an m × n accumulator out of L0C, to global memory or to Mat; what is empty costs no rows."""
+        if not (m and n):
+            return ticks(self.target.roofline.drain_fixed)
         (cycles,) = drain_cycles(np.array([float(m)]), np.array([float(n)]), Problem(m, n, 16, c=c), self.target)
         return ticks(float(cycles))
 
