@@ -88,3 +88,16 @@ def test_operator_iterates_int8_batches_of_which_l1_holds_no_two_in_boxes_of_32(
     assert tilesat.verify(plan.program, plan.chip.target) == ()
     given, wanted = arrays(plan.problem, 0)
     assert np.array_equal(execute(plan.program, **given)["c"], wanted)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
+    """They were refused, as if they were none; truth values still are, numpy's too."""
+    sizes = {name: np.int64(x) if isinstance(x, int) else x for name, x in MANY.items()}
+    plan = tilesat.plan_batch(**sizes, b0=np.int32(2), batch_a=np.uint8(64))
+    assert str(plan) == str(tilesat.plan_batch(**MANY))
+    assert type(plan.problem.M) is int
+    for nothing in (True, np.True_, np.float32(64), "64"):
+        with pytest.raises(TilesatError, match="M must be a whole number"):
+            tilesat.plan_batch(**{**MANY, "M": nothing})
+        with pytest.raises(TilesatError, match="b0 must be a whole number"):
+            tilesat.plan_batch(**MANY, b0=nothing)  # type: ignore[arg-type]

@@ -102,7 +102,7 @@ def plan_batch(
     for name, value, known in (("reading", reading, READINGS), ("order", order, ORDERS)):
         if value not in known:
             raise TilesatError(f"{name} = {value!r}: give one of {', '.join(map(repr, known))}")
-    _check_options(b0, deterministic, limits)
+    b0 = _check_options(b0, deterministic, limits)
     problem = batch_problem(
         B=B,
         M=M,
@@ -120,17 +120,19 @@ def plan_batch(
     return _plan(problem, get_chip(chip), reading, order, deterministic, rules, b0, limits)
 
 
-def _check_options(b0: object, deterministic: object, limits: object) -> None:
-    """Refuse options of the wrong kind, and a ``b0`` that no problem's B can reach."""
-    from cost.batch.problem import MAX_EXTENT
+def _check_options(b0: object, deterministic: object, limits: object) -> int:
+    """``b0`` as an int; options of the wrong kind are refused, and a ``b0`` that no problem's B can reach."""
+    from cost.batch.problem import MAX_EXTENT, whole
     from egraph_rules.engine import Limits
 
-    if isinstance(b0, bool) or not isinstance(b0, int) or not 2 <= b0 <= MAX_EXTENT:
+    least = whole("b0", b0)
+    if not 2 <= least <= MAX_EXTENT:
         raise TilesatError(f"b0 = {b0!r}: MergeBatch merges at least 2 batches; give a whole number from 2 to {MAX_EXTENT}")
     if not isinstance(deterministic, bool):
         raise TilesatError(f"deterministic must be True or False, not {deterministic!r}")
     if limits is not None and not isinstance(limits, Limits):
         raise TilesatError(f"limits must be None or a tilesat Limits, not {limits!r}")
+    return least
 
 
 def _branch(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
 
 from cost.batch.chip import OPERANDS
 from cost.dtypes import FP32, INT32, DType, accumulator, dtype
@@ -89,6 +90,16 @@ class BatchProblem:
         return f"{a} @ {b}{tail} {self.operand.name}"
 
 
+def whole(name: str, value: object) -> int:
+    """``value`` as an int: anything that counts as a whole number (numpy's integers too), but no truth value."""
+    try:
+        if not isinstance(value, bool):
+            return index(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise BatchInputError(f"{name} must be a whole number, not {value!r}")
+
+
 def batch_problem(
     *,
     B: int,
@@ -111,16 +122,17 @@ def batch_problem(
     if element.name not in OPERANDS:
         raise BatchInputError(f"batch matmul of {element.name}: operands may be {', '.join(OPERANDS)}")
     batch_a, batch_b = B if batch_a is None else batch_a, B if batch_b is None else batch_b
-    for name, value in {"B": B, "M": M, "N": N, "K": K, "batch_a": batch_a, "batch_b": batch_b}.items():
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise BatchInputError(f"{name} must be a whole number, not {value!r}")
+    given = {"B": B, "M": M, "N": N, "K": K, "batch_a": batch_a, "batch_b": batch_b}
+    extents = {name: whole(name, value) for name, value in given.items()}
+    B, M, N, K, batch_a, batch_b = extents.values()
+    for name, value in extents.items():
         if value < 0:
             raise BatchInputError(f"{name} = {value} is negative; extents are at least 0")
         if value > MAX_EXTENT:
             raise Rejected(f"{name} = {value} is beyond the longest extent, {MAX_EXTENT}")
-    for name, value in {"transpose_a": transpose_a, "transpose_b": transpose_b}.items():
-        if not isinstance(value, bool):
-            raise BatchInputError(f"{name} must be True or False, not {value!r}")
+    for name, flag in {"transpose_a": transpose_a, "transpose_b": transpose_b}.items():
+        if not isinstance(flag, bool):
+            raise BatchInputError(f"{name} must be True or False, not {flag!r}")
     if bias not in (None, "shared", "batched"):
         raise BatchInputError(f"bias = {bias!r}: it is None, 'shared' ([N]) or 'batched' ([B, 1, N])")
     empty = [f"{n} = 0" for n, v in (("B", B), ("M", M), ("N", N)) if v == 0]
