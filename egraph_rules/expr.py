@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
+#: How the sentence of a condition begins that says what is asked for and what there is instead.
+DEMAND = "it needs "
+
 Number = Any  # int, or a numpy array where conditions are tried on many candidates at once
 
 
@@ -205,15 +208,17 @@ class Condition:
         return self.test.holds(env)
 
     def explain(self, env: Mapping[str, Number]) -> str:
-        """The sentence with its numbers put in, then the two sides compared."""
+        """The sentence with its numbers put in, then the two sides compared; a demand (:data:`DEMAND`) says all by itself."""
         values = {name: expression.value(env) for name, expression in self.arguments}
-        return f"{self.sentence.format(**values)}: {self.test.numbers(env)}"
+        said = self.sentence.format(**values)
+        return said if self.sentence.startswith(DEMAND) else f"{said}: {self.test.numbers(env)}"
 
 
 def predicate(function: Callable[..., Comparison]) -> Callable[..., Condition]:
     """Make a function of integer expressions, with one sentence as its docstring, a maker of named conditions.
 
-    The sentence may name the arguments in braces: ``"an {m} × {k} panel of A fits L0A"``.
+    The sentence may name the arguments in braces: ``"an {m} × {k} panel of A fits L0A"``. Where it would read badly before two
+    numbers, it is a demand: ``"it needs K = 0; K is {K}"``.
     """
     parameters = tuple(inspect.signature(function).parameters)
     sentence = " ".join((function.__doc__ or function.__name__).split())

@@ -101,3 +101,22 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
             tilesat.plan_batch(**{**MANY, "M": nothing})
         with pytest.raises(TilesatError, match="b0 must be a whole number"):
             tilesat.plan_batch(**MANY, b0=nothing)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "branch", "reason"),
+    [
+        ({}, "special_k0", "it needs K = 0; K is 512"),
+        ({}, "special_k1", "it needs K = 1; K is 512"),
+        ({"batch_b": 1}, "iter_batch", "it needs BatchA = BatchB; BatchA is 64, BatchB is 1"),
+        ({"bias": "shared"}, "merge_batch", "it needs no bias; there is one"),
+        ({"bias": "batched"}, "iter_batch", "it needs a bias without a batch, or none; the bias is batched"),
+        ({"dtype": "fp32"}, "merge_batch", "it needs elements other than fp32; they have 4 bytes"),
+        ({"batch_b": 1, "transpose_a": True}, "to_matmul", "it needs A not stored transposed; it is"),
+        ({"B": 1, "dtype": "fp32", "K": 2_000_001}, "stream_k", "it needs K ≤ 2000000 for elements of 4 bytes; K is 2000001"),
+    ],
+)
+def test_reasons_say_what_is_asked_for_and_what_there_is(changed: dict[str, Any], branch: str, reason: str) -> None:
+    """They read "K = 64 is 0: 64 ≠ 0"."""
+    plan = tilesat.plan_batch(**{**MANY, **changed}, reading="operator", order="operator", deterministic=False)
+    assert any(r.endswith(reason) for r in plan.refused[branch]), plan.refused[branch]

@@ -133,8 +133,8 @@ def part_holds_a_block(parts: Integer, whole: Integer, extent: Integer) -> Compa
 
 
 @predicate
-def without_batch(batches: Integer, B: Integer) -> Comparison:
-    """the side has {batches} batch, and is used by B = {B} batches or by all blocks of one"""
+def without_batch(batches: Integer) -> Comparison:
+    """it needs a side without a batch; this one has {batches}"""
     return batches.equals(1)
 
 
@@ -266,7 +266,7 @@ def _choices() -> Iterator[Rule]:
         stage="batch_choose",
         reads=[block(Q.p, m, n, c), the_batch(), the_chip()],
         when=[
-            without_batch(Q.batch_a, Q.B),
+            without_batch(Q.batch_a),
             small_side(Q.M),
             no_larger_than(boxed_m(), m),
             held_twice_fits(boxed_m()),
@@ -281,7 +281,7 @@ def _choices() -> Iterator[Rule]:
         stage="batch_choose",
         reads=[block(Q.p, m, n, c), the_batch(), the_chip()],
         when=[
-            without_batch(Q.batch_b, Q.B),
+            without_batch(Q.batch_b),
             small_side(Q.N),
             no_larger_than(boxed_n(), n),
             held_twice_fits(boxed_n()),

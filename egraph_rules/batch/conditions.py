@@ -77,25 +77,25 @@ def fractal_blocks() -> Integer:
 
 @predicate
 def has_depth(K: Integer) -> Comparison:
-    """K = {K}: there is something to multiply"""
+    """it needs K ≥ 1; K is {K}"""
     return K >= 1
 
 
 @predicate
 def equal_batches(batch_a: Integer, batch_b: Integer, equal: Integer) -> Comparison:
-    """BatchA = {batch_a} and BatchB = {batch_b} are equal (1 = yes)"""
+    """it needs BatchA = BatchB; BatchA is {batch_a}, BatchB is {batch_b}"""
     return equal.equals(1)
 
 
 @predicate
 def no_bias(bias: Integer) -> Comparison:
-    """there is no bias (0 none, 1 shared, 2 batched)"""
+    """it needs no bias; there is one"""
     return bias.equals(NO_BIAS)
 
 
 @predicate
 def bias_without_batch(bias: Integer) -> Comparison:
-    """the bias has no batch (0 none, 1 shared, 2 batched)"""
+    """it needs a bias without a batch, or none; the bias is batched"""
     return bias < BATCHED_BIAS
 
 

@@ -58,13 +58,13 @@ def last_wave_busy(batches: Integer) -> Comparison:
 
 @predicate
 def one_each(batches: Integer) -> Comparison:
-    """b_core is 1: B is C"""
+    """it needs b_core = 1, so B = C; B is {batches}"""
     return batches.equals(CHIP.C)
 
 
 @predicate
 def more_than_one_each(batches: Integer) -> Comparison:
-    """b_core is more than 1: B is above C"""
+    """it needs b_core > 1, so B > C; B is {batches}"""
     return batches > CHIP.C
 
 

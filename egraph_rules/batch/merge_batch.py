@@ -133,7 +133,7 @@ def thinnest_panel() -> Integer:
 
 @predicate
 def not_fp32(bytes: Integer) -> Comparison:
-    """elements are not fp32 ({bytes} bytes)"""
+    """it needs elements other than fp32; they have {bytes} bytes"""
     return bytes < 4
 
 

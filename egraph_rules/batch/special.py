@@ -17,13 +17,13 @@ from egraph_rules.rule import Rule, family, rule, union
 
 @predicate
 def no_depth(K: Integer) -> Comparison:
-    """K = {K} is 0: nothing is multiplied"""
+    """it needs K = 0; K is {K}"""
     return K.equals(0)
 
 
 @predicate
 def depth_of_one(K: Integer) -> Comparison:
-    """K = {K} is 1: nothing is summed"""
+    """it needs K = 1; K is {K}"""
     return K.equals(1)
 
 
@@ -53,13 +53,13 @@ def result_stays_in_ub(M: Integer, N: Integer) -> Comparison:
 
 @predicate
 def many_batches(B: Integer) -> Comparison:
-    """B = {B} is at least 128"""
+    """it needs B ≥ 128; B is {B}"""
     return B >= 128
 
 
 @predicate
 def more_than_one_column(N: Integer) -> Comparison:
-    """N = {N} is not 1"""
+    """it needs N ≠ 1; N is {N}"""
     return N.differs(1)
 
 
@@ -77,7 +77,7 @@ def row_beyond_a_register(N: Integer) -> Comparison:
 
 @predicate
 def not_whole_registers(N: Integer) -> Comparison:
-    """a row of {N} elements is no multiple of 256 bytes (bytes left over)"""
+    """it needs rows that are no multiple of 256 bytes; a row of {N} elements is one"""
     return (N * Q.bytes) % 256 >= 1
 
 

@@ -108,7 +108,7 @@ def grain() -> Integer:
 
 @predicate
 def short_fp32(K: Integer, bytes: Integer) -> Comparison:
-    """fp32 only for K ≤ 2000000 (K = {K}, {bytes} bytes)"""
+    """it needs K ≤ 2000000 for elements of {bytes} bytes; K is {K}"""
     return K * (bytes // 4) <= 2_000_000
 
 

@@ -53,43 +53,43 @@ m, n, c = variables("m n c")
 
 @predicate
 def right_without_batch(batch_b: Integer) -> Comparison:
-    """BatchB = {batch_b} is 1"""
+    """it needs BatchB = 1; BatchB is {batch_b}"""
     return batch_b.equals(1)
 
 
 @predicate
 def left_without_batch(batch_a: Integer) -> Comparison:
-    """BatchA = {batch_a} is 1"""
+    """it needs BatchA = 1; BatchA is {batch_a}"""
     return batch_a.equals(1)
 
 
 @predicate
 def several_batches(B: Integer) -> Comparison:
-    """B = {B} is more than 1"""
+    """it needs B > 1; B is {B}"""
     return B >= 2
 
 
 @predicate
 def rows_follow_batches(trans_a: Integer, B: Integer) -> Comparison:
-    """A's rows follow one another across batches: it is not stored transposed ({trans_a}), or B = {B} is 1"""
+    """it needs A not stored transposed, or B = 1, so that its rows follow one another; A is stored transposed, B is {B}"""
     return trans_a * (B - 1) < 1
 
 
 @predicate
 def left_with_batch(batch_a: Integer) -> Comparison:
-    """BatchA = {batch_a} is more than 1"""
+    """it needs BatchA > 1; BatchA is {batch_a}"""
     return batch_a >= 2
 
 
 @predicate
 def left_not_transposed(trans_a: Integer) -> Comparison:
-    """A is not stored transposed ({trans_a})"""
+    """it needs A not stored transposed; it is"""
     return trans_a.equals(0)
 
 
 @predicate
 def bias_follows_columns(bias: Integer, B: Integer) -> Comparison:
-    """one bias row serves all folded rows: the bias has no batch (0 none, 1 shared, 2 batched; {bias}), or B = {B} is 1"""
+    """it needs a bias without a batch, or B = 1, so that one row serves all folded rows; the bias is batched, B is {B}"""
     return (bias // 2) * (B - 1) < 1
 
 
