@@ -166,6 +166,19 @@ def test_merge_step_3_least_k_l1() -> None:
     assert min(k for b, k in rows(L.MergeBatch, chip, B=256, M=80, N=80, K=1024) if b == 2) == 32
 
 
+def test_merge_step_2_least_k_l0() -> None:
+    """k_L0 is at least 32 B / dtype. M = N = 80, b = 2 with a quarter of L0A: 16384/(2·160·2) = 25, which is 16 in boxes, the run
+    of 32 bytes. A chip that wants runs of 64 bytes along K wants 32, and there is no such panel."""
+    quarter = dataclasses.replace(PR, name="small L0A", l0a_bytes=16384)
+    longer = dataclasses.replace(quarter, k_run_bytes=64)
+    assert {b for b, _ in rows(L.MergeBatch, quarter, B=4096, M=80, N=80, K=1024)} == {2}
+    assert not rows(L.MergeBatch, longer, B=4096, M=80, N=80, K=1024)
+    reason = refusal("merge_batch", B=4096, M=80, N=80, K=1024, chip=longer)
+    assert "min(k_L0a, k_L0b) = 25 of the merged batches reaches a run of 32 B / dtype along K: 25 < 32" in reason
+    # b = 2 of M = N = 16 have 16384/(2·32·2) = 128, and the L0 tile keeps the floor as well
+    assert plan(B=4096, M=16, N=16, K=1024, chip=longer, branch="merge_batch").params["k"] >= 32
+
+
 # -- IterBatch -------------------------------------------------------------------------------------------------------
 
 
@@ -294,6 +307,14 @@ def test_stream_reduction_by_kind() -> None:
         assert atomic == ({0, 1} if exact else {0})
     assert plan(B=2, M=16, N=16, K=8000, dtype="fp32").params["reduction"] == "workspace"
     assert plan(B=2, M=16, N=16, K=8000, dtype="fp32", deterministic=False).params["reduction"] == "atomic"
+
+
+def test_stream_k_partial_sums_fit_the_buffer_of_a_core() -> None:
+    """M = 100, N = 30 whole are 112 × 32 sums in boxes, 14336 bytes; as 112 × 16 twice they are 7168."""
+    for size, fits in ((14336, {(1, 1), (1, 2)}), (14335, {(1, 2)})):
+        chip = dataclasses.replace(PR, name="narrow", workspace_tile_bytes=size)
+        found = {r[:2] for r in rows(L.StreamK, chip, B=1, M=100, N=30, K=120_000)}
+        assert found & {(1, 1), (1, 2)} == fits
 
 
 # -- ASW_Basic -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from cost.batch.latency import Work, latencies
 from cost.batch.problem import BatchInputError, BatchProblem, batch_problem
 from cost.batch.schedule import iter_cut, iter_l1
 from cost.errors import Rejected, TargetError, TilesatError
+from tilesat.batch import plan_batch
 
 PR = get_chip("ascend950pr")
 CYCLE = 1 / 1650  # µs of a 1.65 GHz clock
@@ -230,8 +231,19 @@ def test_stream_panels() -> None:
 
 def test_stream_k_segments() -> None:
     assert tiling.segment(problem(B=1, M=16, N=16, K=6800), 2) == 3408  # 3400 in boxes of 16
-    p = problem(B=2, M=100, N=10, K=8000)
-    assert tiling.workspace_bytes(p, PR, 4) == 4 * 2 * 100 * 10 * 4 + (20 << 20)
+
+
+@pytest.mark.parametrize("reading", ["analysis", "operator"])
+def test_stream_k_workspace(reading: str) -> None:
+    """A buffer of 256 × 256 sums for each of 32 cores, 8388608 bytes, and 20 MiB: 29360128 whatever the problem.
+
+    It was grid_K·B·M·N·4 + 20 MiB. The program's tensor lies in it: B = 2, 8 segments of [100, 30] sums are 192000 bytes.
+    """
+    plan = plan_batch(B=2, M=100, N=30, K=120_000, dtype="bf16", deterministic=False, reading=reading, branch="stream_k")
+    assert plan.params["workspace_bytes"] == tiling.workspace_bytes(PR) == 29_360_128
+    sums = plan.params["grid_k"] * 2 * 100 * 30 * 4
+    assert sums <= 32 * 256 * 256 * 4
+    assert f"workspace: pl.Tensor[[{plan.params['grid_k'] * 2 * 100}, 30], pl.FP32]" in str(plan.program)
 
 
 # -- the latency model -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ MANY: dict[str, Any] = {"B": 64, "M": 32, "N": 32, "K": 512, "dtype": "bf16"}
 def test_facts_that_the_engine_refuses_are_forgotten() -> None:
     """The problem's own facts stayed in the kept engine, and later problems were planned with the conditions of two at once."""
     before = tilesat.plan_batch(**MANY)
-    half = {"batch": [(0, 0, 1, 16, 16, 100_000, 1, 1, 1, 2, 0, 0, 0, 16, 16, 16)], "chip": [(10**30,) * 17]}
+    half = {"batch": [(0, 0, 1, 16, 16, 100_000, 1, 1, 1, 2, 0, 0, 0, 16, 16, 16)], "chip": [(10**30,) * 19]}
     with pytest.raises(TilesatError, match="engine refused"):
         saturate(half, branch_rules())
     after = tilesat.plan_batch(**MANY)

@@ -91,7 +91,7 @@ def _merged(p: BatchProblem, chip: Chip, c: dict[str, int]) -> CoreProduct:
             l1 = c["k_l1"] % k == 0
         else:
             l1 = 2 * (m + n) * groups * align_up(p.K, k) * p.bytes + tiling.bias_rows(p, n) <= chip.l1_bytes
-        return _l0(p, chip, tm, tn, k, whole, 2) & l1
+        return _l0(p, chip, tm, tn, k, whole, 2) & l1 & (k >= tiling.least_depth(p, chip))
 
     return CoreProduct(m, n, min(c["k_l1"], whole), True, admits)
 

@@ -76,6 +76,11 @@ def panel_depth(p: BatchProblem, chip: Chip, m: Size, n: Size) -> Size:
 # -- MergeBatch ------------------------------------------------------------------------------------------------------
 
 
+def least_depth(p: BatchProblem, chip: Chip) -> int:
+    """Least k_L0 of merged batches: a run of 32 bytes along K (k_thr), in boxes, at most K ("MergeBatch, Step 2")."""
+    return min(align_up(ceil_div(chip.k_run_bytes, p.bytes), p.box_k), align_up(max(p.K, 1), p.box_k))
+
+
 def packs_rows(p: BatchProblem) -> bool:
     """Do merged batches of A follow one another without boxes? They lie so, unless A is stored transposed or is one for all."""
     return not p.transpose_a and p.batch_a > 1
@@ -181,6 +186,9 @@ def segment(p: BatchProblem, grid_k: Size) -> Size:
     return align_up(ceil_div(p.K, grid_k), p.box_k)
 
 
-def workspace_bytes(p: BatchProblem, chip: Chip, grid_k: int) -> int:
-    """Bytes of partial sums in global memory, with the fixed communication area ("StreamK, workspace")."""
-    return grid_k * p.B * p.M * p.N * p.sums.bytes + chip.workspace_fixed_bytes
+def workspace_bytes(chip: Chip) -> int:
+    """Bytes of the workspace in global memory: one buffer of 256 × 256 sums a core, and the fixed communication area.
+
+    "StreamK, workspace", and the operator likewise. It is as large for every problem: at most C blocks, each within one buffer.
+    """
+    return chip.cores * chip.workspace_tile_bytes + chip.workspace_fixed_bytes

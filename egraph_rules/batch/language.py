@@ -33,7 +33,7 @@ batch = table(
 )
 chip = table(
     "chip",
-    "C aiv l1 l0a l0b l0c l2 ub bias_table balance min_tile min_core min_active run theta min_segment b0",
+    "C aiv l1 l0a l0b l0c l2 ub bias_table balance min_tile min_core min_active k_run run theta min_segment workspace_tile b0",
     about="cores, capacities in bytes, the balance point in thousandths of FLOP per element, and the measured floors",
 )
 reading = table("reading", "name:String", about="whose gates hold: the analysis' or the operator's")

@@ -38,7 +38,7 @@ from egraph_rules.batch.language import (
     the_batch,
     the_chip,
 )
-from egraph_rules.expr import Comparison, Int, Integer, align_up, larger_of, literal, predicate, smaller_of
+from egraph_rules.expr import Comparison, Int, Integer, align_up, ceil_div, larger_of, literal, predicate, smaller_of
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 b, x = variables("b x")
@@ -99,10 +99,21 @@ def deepest_l0_panel(b: Integer) -> Integer:
     return smaller_of(CHIP.l0a // left, CHIP.l0b // right)
 
 
+def least_l0_panel() -> Integer:
+    """The floor of k_L0: a run of k_thr = 32 B / dtype along K, in whole boxes and no more than K."""
+    return smaller_of(align_up(ceil_div(CHIP.k_run, Q.bytes), Q.box_k), boxed_k())
+
+
+@predicate
+def l0_panel_deep_enough(l0_depth: Integer, floor: Integer) -> Comparison:
+    """min(k_L0a, k_L0b) = {l0_depth} of the merged batches reaches a run of 32 B / dtype along K"""
+    return l0_depth >= floor
+
+
 @predicate
 def panel_deep_enough(depth: Integer, l0_depth: Integer) -> Comparison:
     """k_L1 = {depth} is at least min(k_L0_max, 128 B / dtype), k_L0_max = {l0_depth}"""
-    return depth >= smaller_of(l0_depth, CHIP.run // Q.bytes)
+    return depth >= larger_of(smaller_of(l0_depth, CHIP.run // Q.bytes), least_l0_panel())
 
 
 @predicate
@@ -210,6 +221,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
         block_fits_l0a(merged_rows(b)),
         block_fits_l0b(merged_columns(b)),
         block_fits_l0c(merged_rows(b), merged_columns(b), TWO),
+        l0_panel_deep_enough(deepest_l0_panel(b), least_l0_panel()),
         bias_fits(merged_columns(b)),
     ]
     yield rule(

@@ -27,9 +27,11 @@ def chip_row(chip: Chip, p: BatchProblem, b0: int) -> dict[str, int]:
         "min_tile": chip.min_tile_bytes,
         "min_core": chip.min_bytes_per_core,
         "min_active": chip.min_active_cores,
+        "k_run": chip.k_run_bytes,
         "run": chip.run_bytes,
         "theta": chip.stream_k_theta,
         "min_segment": chip.stream_k_min_segment,
+        "workspace_tile": chip.workspace_tile_bytes,
         "b0": b0,
     }
 

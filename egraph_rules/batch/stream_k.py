@@ -93,6 +93,12 @@ def grid_divides_cores(rows: Integer, columns: Integer) -> Comparison:
 
 
 @predicate
+def sums_fit_a_buffer(rows: Integer, columns: Integer) -> Comparison:
+    """the {rows} × {columns} partial sums of a core, 4 bytes each, fit its buffer in the workspace, in bytes"""
+    return rows * columns * 4 <= CHIP.workspace_tile
+
+
+@predicate
 def pieces_hold_a_fractal(pieces: Integer, extent: Integer) -> Comparison:
     """{pieces} pieces of {extent} are at most one a fractal"""
     return pieces <= ceil_div(extent, 16)
@@ -177,7 +183,7 @@ def STREAM_K() -> Iterator[Rule]:
             "partial sums in a workspace, added up in order by the vector cores",
             stage="batch_choose",
             reads=[stream_grid(Q.p, r, n), the_batch(), the_chip(), read_as(name), double(g)],
-            when=common,
+            when=[*common, sums_fit_a_buffer(rows, columns)],
             then=[union(Result(Q.p), StreamK(Q.p, r, n, g, WORKSPACE))],
         )
         yield rule(

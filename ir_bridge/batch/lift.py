@@ -152,7 +152,7 @@ def workspace_of(s: Schedule, chip: Chip) -> int:
     """Bytes of global memory that a schedule needs besides its tensors."""
     p = s.problem
     if s.kind == "StreamK" and not s.columns["atomic"]:
-        return tiling.workspace_bytes(p, chip, s.columns["grid_k"])
+        return tiling.workspace_bytes(chip)
     if s.kind == "Reduced" and s.inner is not None:
         own = 0
         if s.columns["role"] == RELAID:

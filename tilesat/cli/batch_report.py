@@ -46,7 +46,7 @@ MEANING = {
     "grid_k": "segments of K",
     "single_core_k": "K of one segment",
     "reduction": "how partial sums meet",
-    "workspace_bytes": "bytes of global memory beside the tensors",
+    "workspace_bytes": "bytes of global memory set aside beside the tensors",
     "m": "L0 tile, rows",
     "n": "L0 tile, columns",
     "k": "L0 tile, depth",
