@@ -355,16 +355,19 @@ def test_asw_both_depths_of_accumulators() -> None:
 
 @pytest.mark.parametrize(("M", "held"), [(256, True), (257, False)])
 def test_asw_full_load_small_side(M: int, held: bool) -> None:
-    """A without a batch, M ≤ 256, 2·M·K·2 ≤ L1 (256·64·4 = 65536), and ⌈64·⌈512/N^t⌉/32⌉ ≥ 4 rounds (N^t ≤ 256)."""
+    """A without a batch, M ≤ 256, 2·M·K·2 ≤ L1 (256·64·4 = 65536), and 64·⌈512/N^t⌉ ≥ 4·32 blocks (N^t ≤ 256)."""
     assert any(r[3] == 1 for r in rows(L.Blocks, B=64, M=M, N=512, K=64, batch_a=1)) is held
 
 
 def test_asw_full_load_fits_twice_and_has_rounds() -> None:
-    """2·256·K·2 ≤ 524288: K = 512, not 528. B = 64, N = 16: ⌈64/32⌉ = 2 rounds are too few; N = 512 with N^t = 256 has 4."""
+    """2·256·K·2 ≤ 524288: K = 512, not 528. B = 64, N = 16: 64 blocks are 2 rounds, too few; N = 512 with N^t = 256 has 4."""
     assert any(r[3] == 1 for r in rows(L.Blocks, B=64, M=256, N=512, K=512, batch_a=1))
     assert not any(r[3] == 1 for r in rows(L.Blocks, B=64, M=256, N=512, K=528, batch_a=1))
     assert not any(r[3] == 1 for r in rows(L.Blocks, B=64, M=256, N=16, K=64, batch_a=1))
     assert any(r[3] == 2 for r in rows(L.Blocks, B=64, M=512, N=256, K=64, batch_b=1))
+    # 127 blocks are fewer than 4 for each of 32 cores, although the busiest core has ⌈127/32⌉ = 4
+    assert not any(r[3] == 1 for r in rows(L.Blocks, B=127, M=256, N=16, K=64, batch_a=1))
+    assert any(r[3] == 1 for r in rows(L.Blocks, B=128, M=256, N=16, K=64, batch_a=1))
 
 
 def test_asw_l2_parts_only_beyond_l2() -> None:

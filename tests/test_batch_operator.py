@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+from cost.batch.chip import get_chip
+from cost.batch.problem import batch_problem
+from egraph_rules.batch import language as L
+from egraph_rules.batch.catalogue import branch_rules
+from egraph_rules.batch.saturate import saturate, state
 from ir_bridge.ir.verifier import verify
 from tilesat.batch import BatchPlan, plan_batch
 
@@ -154,6 +159,34 @@ def test_asw_basic_takes_everything_else() -> None:
     plan = operator(B=5, M=40, N=50, K=60, bias="batched", transpose_a=True)
     assert plan.branch == "asw_basic"
     assert "asw_basic" not in plan.refused
+
+
+@pytest.mark.parametrize(
+    ("change", "held"),
+    [
+        ({"N": 512}, True),  # 64·⌈512/256⌉ = 128 = 4·32 blocks
+        ({"N": 257}, True),
+        ({"N": 256}, True),  # 64 blocks only, but 64·512·256·2 = 16777216 bytes of B, L1·32
+        ({"N": 255}, False),  # 64·512·255·2 = 16711680; the analysis counts blocks of 128 columns, and holds A
+        ({"N": 512, "M": 257}, False),
+        ({"N": 512, "K": 513}, False),  # 2·256·528·2 = 540672 > 524288
+        ({"N": 512, "batch_a": 64}, False),
+    ],
+)
+def test_asw_basic_full_load_gate(change: dict[str, Any], held: bool) -> None:
+    """A without a batch, M ≤ 256, 2·⌈M⌉16⌈K⌉16·2 ≤ L1 (2·256·512·2 = 524288), and enough blocks or bytes of B. And B likewise."""
+    size: dict[str, Any] = {"B": 64, "M": 256, "K": 512, "batch_a": 1, **change}
+
+    def holds(side: int, reading: str, **arguments: Any) -> bool:
+        p = batch_problem(operand="bf16", **arguments)
+        frozen, _ = saturate(state(p, get_chip("ascend950pr"), reading, False, 2), branch_rules())
+        return any(r[0] == 0 and r[4] == side for r in frozen.rows(L.Blocks))
+
+    mirrored = {"M": size["N"], "N": size["M"], "B": 64, "K": size["K"], "batch_b": size["batch_a"]}
+    assert holds(1, "operator", **size) == held
+    assert holds(2, "operator", **mirrored) == held
+    if change == {"N": 255}:
+        assert holds(1, "analysis", **size)
 
 
 def test_latency_order_takes_the_cheapest_of_the_operator_s_branches() -> None:

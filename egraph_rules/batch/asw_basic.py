@@ -41,7 +41,7 @@ from egraph_rules.batch.language import (
     the_chip,
     tile,
 )
-from egraph_rules.expr import Comparison, Integer, align_up, ceil_div, larger_of, literal, predicate, smaller_of
+from egraph_rules.expr import Comparison, Condition, Integer, align_up, ceil_div, larger_of, literal, predicate, smaller_of
 from egraph_rules.rule import Rule, family, rule, union, variables
 
 m, n, c, x, y, least = variables("m n c x y least")
@@ -152,8 +152,8 @@ def held_twice_fits(extent: Integer) -> Comparison:
 
 @predicate
 def rounds_enough(blocks: Integer) -> Comparison:
-    """{blocks} blocks of the other side are at least 4 rounds a core"""
-    return ceil_div(blocks, CHIP.C) >= ROUNDS
+    """{blocks} blocks of the other side are at least 4 rounds a core, as blocks against 4·C"""
+    return blocks >= CHIP.C * ROUNDS
 
 
 def _entries() -> Iterator[Rule]:
@@ -251,6 +251,52 @@ def _extents() -> Iterator[Rule]:
         )
 
 
+# -- the operator's gate of the full load ----------------------------------------------------------------------------
+
+
+@predicate
+def held_twice_fits_in_fractals(extent: Integer) -> Comparison:
+    """two copies of the held side, {extent} by K, each rounded up to 16, fit L1, in bytes"""
+    return align_up(extent, 16) * align_up(Q.K, 16) * Q.bytes * 2 <= CHIP.l1
+
+
+@predicate
+def other_side_fills_l1(batches: Integer, extent: Integer) -> Comparison:
+    """the other side, {batches} batches of {extent} by K, has at least L1·C bytes"""
+    return batches * extent * Q.K * Q.bytes >= CHIP.l1 * CHIP.C
+
+
+def _full_loads() -> Iterator[Rule]:
+    """One side in L1 for all blocks of a core; rounds are counted in the blocks at hand, by the operator in 256 × 256."""
+    sides = (
+        ("a", "A[0] stays in L1: C[u] = ⋃ A[0] @ B[u][:, j]", HELD_A, Q.batch_a, Q.M, boxed_m(), m, Q.batch_b, Q.N, n),
+        ("b", "B[0] stays in L1: C[u] = ⋃ A[u][i, :] @ B[0]", HELD_B, Q.batch_b, Q.N, boxed_n(), n, Q.batch_a, Q.M, m),
+    )
+    for tag, statement, held, batches, extent, boxed, block_extent, others, other, piece in sides:
+        streamed = (literal(0), n) if held == HELD_A else (m, literal(0))
+        common = [
+            without_batch(batches),
+            small_side(extent),
+            no_larger_than(boxed, block_extent),
+            panels_fit_l1(*streamed, Q.box_k, copies(), a_bytes(boxed, boxed_k())),
+        ]
+        rounds = rounds_enough(others * ceil_div(other, 256))
+        by_reading: dict[str, tuple[str, list[Condition]]] = {
+            "analysis": ("analysis", [held_twice_fits(boxed), rounds_enough(others * ceil_div(other, piece))]),
+            "operator_bytes": ("operator", [held_twice_fits_in_fractals(extent), other_side_fills_l1(others, other)]),
+            "operator_rounds": ("operator", [held_twice_fits_in_fractals(extent), rounds]),
+        }
+        for name, (reading, more) in by_reading.items():
+            yield rule(
+                f"full_load_{tag}_{name}",
+                statement,
+                stage="batch_choose",
+                reads=[block(Q.p, m, n, c), the_batch(), the_chip(), read_as(reading)],
+                when=[*common, *more],
+                then=[union(Result(Q.p), Blocks(Q.p, m, n, c, held, 1, 1))],
+            )
+
+
 def _choices() -> Iterator[Rule]:
     yield rule(
         "asw_blocks",
@@ -260,36 +306,7 @@ def _choices() -> Iterator[Rule]:
         when=[part_holds_a_block(x, Q.M, m), part_holds_a_block(y, Q.N, n)],
         then=[union(Result(Q.p), Blocks(Q.p, m, n, c, NOTHING, x, y))],
     )
-    yield rule(
-        "full_load_a",
-        "A[0] stays in L1: C[u] = ⋃ A[0] @ B[u][:, j]",
-        stage="batch_choose",
-        reads=[block(Q.p, m, n, c), the_batch(), the_chip()],
-        when=[
-            without_batch(Q.batch_a),
-            small_side(Q.M),
-            no_larger_than(boxed_m(), m),
-            held_twice_fits(boxed_m()),
-            rounds_enough(Q.batch_b * ceil_div(Q.N, n)),
-            panels_fit_l1(literal(0), n, Q.box_k, copies(), a_bytes(boxed_m(), boxed_k())),
-        ],
-        then=[union(Result(Q.p), Blocks(Q.p, m, n, c, HELD_A, 1, 1))],
-    )
-    yield rule(
-        "full_load_b",
-        "B[0] stays in L1: C[u] = ⋃ A[u][i, :] @ B[0]",
-        stage="batch_choose",
-        reads=[block(Q.p, m, n, c), the_batch(), the_chip()],
-        when=[
-            without_batch(Q.batch_b),
-            small_side(Q.N),
-            no_larger_than(boxed_n(), n),
-            held_twice_fits(boxed_n()),
-            rounds_enough(Q.batch_a * ceil_div(Q.M, m)),
-            panels_fit_l1(m, literal(0), Q.box_k, copies(), a_bytes(boxed_n(), boxed_k())),
-        ],
-        then=[union(Result(Q.p), Blocks(Q.p, m, n, c, HELD_B, 1, 1))],
-    )
+    yield from _full_loads()
 
 
 @family("asw_basic")
