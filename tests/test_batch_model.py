@@ -187,7 +187,8 @@ def test_merge_step_3_b_l1() -> None:
     ("M", "N", "accumulators", "tile"),
     [
         (256, 256, 1, (256, 256, 64)),  # 256·256·4 = L0C; 65536/(2·256·2) = 64
-        (256, 256, 2, (256, 128, 64)),  # half of L0C for each: the smaller side whole
+        (256, 256, 2, (128, 256, 64)),  # half of L0C for each: not M < N, so N is whole; 65536/(2·256·2) = 64
+        (255, 256, 2, (256, 128, 64)),
         (100, 500, 1, (112, 512, 32)),  # 112·512·4 = 229376 fits whole
         (100, 700, 1, (112, 576, 16)),  # 65536/112 = 585 → 576; 65536/(2·576·2) = 28 → 16
         (700, 100, 1, (576, 112, 16)),
@@ -202,6 +203,25 @@ def test_iter_base_tiles(M: int, N: int, accumulators: int, tile: tuple[int, int
     assert m * n * 4 * accumulators <= PR.l0c_bytes
     assert 2 * m * k * 2 <= PR.l0a_bytes
     assert 2 * n * k * 2 <= PR.l0b_bytes
+
+
+@pytest.mark.parametrize(
+    ("operand", "M", "N", "K", "tile"),
+    [
+        ("bf16", 128, 200, 300, (128, 208, 64)),  # 2·128·208·4 fits L0C: whole; 65536/(2·208·2) = 78
+        # M < N: BaseK = min(65536/(2·64·2) = 256, K), BaseN = min(262144/(2·4·64) = 512, 65536/(2·128·2) = 128)
+        ("bf16", 64, 640, 128, (64, 128, 128)),
+        ("bf16", 640, 64, 128, (128, 64, 128)),
+        ("bf16", 200, 400, 200, (208, 144, 64)),  # BaseK = 78 → 64; BaseN = min(157 → 144, 256)
+        ("bf16", 256, 256, 128, (128, 256, 64)),  # BaseN = 256, BaseK = 64, BaseM = min(128, 256)
+        # L0A holds 65536/(2·16) = 2048 deep panels, with 16 columns of B; a box of B has 32, so 1024
+        ("int8", 16, 4096, 4096, (16, 32, 1024)),
+    ],
+)
+def test_iter_base_tiles_in_turn(operand: str, M: int, N: int, K: int, tile: tuple[int, int, int]) -> None:
+    """Situation b: the smaller side, then BaseK, then the other side. BaseN came before BaseK, and (64, 640, 128) had k = 32."""
+    p = problem(B=64, M=M, N=N, K=K, operand=operand)
+    assert tiling.base_tile(p, PR, M, N, 2, K) == tile
 
 
 def test_iter_base_n_is_bounded_by_the_bias_table() -> None:

@@ -127,22 +127,32 @@ def widest(p: BatchProblem, chip: Chip) -> tuple[int, int]:
     return rows, columns
 
 
-def base_tile(p: BatchProblem, chip: Chip, rows: int, columns: int, accumulators: int) -> tuple[int, int, int]:
+def base_tile(
+    p: BatchProblem, chip: Chip, rows: int, columns: int, accumulators: int, depth: int | None = None
+) -> tuple[int, int, int]:
     """(BaseM, BaseN, BaseK) of a rows × columns product whose operands lie in L1 ("IterBatch", situations a and b).
 
     The whole output where L0C holds it ``accumulators`` times; else the smaller side whole and the other as L0C allows. BaseK
-    follows from L0A and L0B. (BaseN is the *smaller* of its two bounds: the specification's max would not fit.)
+    follows from L0A and L0B (a); with ``depth`` it comes before the other side (b): as deep as the smaller side's buffer and
+    ``depth`` allow, and the other side then fits its own buffer at that depth. (The other side is the *smaller* of its two
+    bounds: the specification's max would not fit.)
     """
     top_m, top_n = widest(p, chip)
-    rows, columns = align_up(rows, p.box_m), align_up(columns, p.box_n)
+    m, n = align_up(rows, p.box_m), align_up(columns, p.box_n)
     room = chip.l0c_bytes // (p.sums.bytes * accumulators)
-    if rows <= columns:
-        m = min(rows, top_m, align_down(room // p.box_n, p.box_m))
-        n = min(columns, top_n, align_down(room // m, p.box_n))
-    else:
-        n = min(columns, top_n, align_down(room // p.box_m, p.box_n))
-        m = min(rows, top_m, align_down(room // n, p.box_m))
-    return m, n, panel_depth(p, chip, m, n)
+    if m * n > room or m > top_m or n > top_n:
+        by_rows = rows < columns
+        if by_rows:
+            m = min(m, top_m, align_down(room // p.box_n, p.box_m))
+            n = min(n, top_n, align_down(room // m, p.box_n))
+        else:
+            n = min(n, top_n, align_down(room // p.box_m, p.box_n))
+            m = min(m, top_m, align_down(room // n, p.box_m))
+        if depth is not None:
+            k = min(align_up(depth, p.box_k), panel_depth(p, chip, m if by_rows else p.box_m, p.box_n if by_rows else n))
+            other = (chip.l0b_bytes if by_rows else chip.l0a_bytes) // (k * p.bytes * copies(p))
+            m, n = (m, min(n, align_down(other, p.box_n))) if by_rows else (min(m, align_down(other, p.box_m)), n)
+    return m, n, least(panel_depth(p, chip, m, n), align_up(p.K if depth is None else depth, p.box_k))
 
 
 # -- ASW_Basic and StreamK -------------------------------------------------------------------------------------------

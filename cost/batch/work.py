@@ -15,7 +15,7 @@ from cost.batch import tiling
 from cost.batch.chip import Chip
 from cost.batch.latency import Work
 from cost.batch.problem import BatchProblem
-from cost.batch.tiling import BOTH_CUT, HELD_A, HELD_B, NOTHING, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT
+from cost.batch.tiling import BOTH_CUT, HELD_A, HELD_B, NOTHING, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_PONG, PING_RIGHT
 from cost.physical import align_up, ceil_div
 from cost.problem import Problem
 from cost.roofline import drain_cycles
@@ -113,12 +113,11 @@ def merge_work(p: BatchProblem, chip: Chip, b: Ints, k_l1: Ints) -> Work:
 
 def iter_block(p: BatchProblem, chip: Chip, case: int, accumulators: int, cut: int) -> tuple[int, int, int]:
     """(BaseM, BaseN, BaseK) of one case; ``cut`` is the piece of K (of M where A alone is cut) that L1 takes at a time."""
-    if case in (ONE_RIGHT, PING_RIGHT):
-        return tiling.base_tile(p, chip, min(cut, p.M), p.N, accumulators)
-    m, n, k = tiling.base_tile(p, chip, p.M, p.N, accumulators)
-    if case in (ONE_LEFT, PING_LEFT, BOTH_CUT):
-        k = min(tiling.panel_depth(p, chip, m, n), cut)
-    return m, n, k
+    rows = min(cut, p.M) if case in (ONE_RIGHT, PING_RIGHT) else p.M
+    depth = min(cut, p.K) if case in (ONE_LEFT, PING_LEFT, BOTH_CUT) else p.K
+    in_turn = case in (PING_PONG, PING_LEFT, PING_RIGHT)
+    m, n, k = tiling.base_tile(p, chip, rows, p.N, accumulators, depth if in_turn else None)
+    return m, n, min(k, align_up(depth, p.box_k))
 
 
 def iter_work(p: BatchProblem, chip: Chip, case: Ints, cut: Ints, batches: Ints, accumulators: Ints) -> Work:
