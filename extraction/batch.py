@@ -105,8 +105,15 @@ def _best_rows(kind: str, p: BatchProblem, chip: Chip, table: Ints, names: list[
     columns = {name: table[:, i] for i, name in enumerate(names)}
     prices = latencies(work_of(kind, p, chip, columns), chip, len(table))
     terms = np.sum(np.stack(list(prices.terms.values())), axis=0)
-    at = int(np.lexsort((terms.round(9), prices.total.round(9)))[0])
+    at = int(np.lexsort((terms.round(9), _uneven(kind, p, chip, columns, len(table)), prices.total.round(9)))[0])
     return Choice(kind, p, {n: int(x[at]) for n, x in columns.items()}, prices.row(at))
+
+
+def _uneven(kind: str, p: BatchProblem, chip: Chip, c: Mapping[str, Ints], rows: int) -> NDArray[np.bool_]:
+    """Where merged batches do not divide a core's share: b is a factor of b_core where that is free ("MergeBatch, Step 1")."""
+    if kind == "MergeBatch":
+        return tiling.batches_per_core(p, chip) % c["b"] > 0
+    return np.zeros(rows, dtype=np.bool_)
 
 
 #: Constructors of schedules, whose columns are all numbers, the problem's first.

@@ -105,6 +105,17 @@ def test_the_cheapest_plan_is_the_cheapest_of_all_candidates() -> None:
         assert plan(**arguments).latency.total == pytest.approx(min(least.values()))
 
 
+def test_merged_batches_divide_a_core_s_share_where_that_costs_nothing() -> None:
+    """704 batches are 22 a core. b = 6 (4 groups, k_L1 = 256: 4·2·2 transfers) and b = 11 (2 groups, 128: 2·4·2) take equally
+    long, and terms alone would take 6, whose last group is 4."""
+    found = plan(B=704, M=2, N=61, K=512, branch="merge_batch")
+    assert (found.params["b_core"], found.params["b"], found.params["k_l1"]) == (22, 11, 128)
+    p, columns = found.problem, {"b": np.array([6, 11]), "k_l1": np.array([256, 128])}
+    six, eleven = latencies(work_of("MergeBatch", p, problems.PR, columns), problems.PR, 2).total
+    assert six == pytest.approx(eleven, rel=1e-12)
+    assert eleven == pytest.approx(found.latency.total)
+
+
 def test_orders() -> None:
     arguments = {"B": 128, "M": 48, "N": 48, "K": 256}
     by_latency, by_operator = plan(**arguments), plan(**arguments, order="operator")
