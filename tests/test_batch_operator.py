@@ -16,6 +16,7 @@ from cost.batch.problem import batch_problem
 from egraph_rules.batch import language as L
 from egraph_rules.batch.catalogue import branch_rules
 from egraph_rules.batch.saturate import saturate, state
+from ir_bridge.batch.coverage import check_coverage
 from ir_bridge.ir.verifier import verify
 from tilesat.batch import BatchPlan, plan_batch
 
@@ -153,6 +154,30 @@ def test_merge_batch_gate_counts_a_transposed_a_batch_by_batch() -> None:
 )
 def test_iter_batch_gate(change: dict[str, Any], taken: bool) -> None:
     assert (not refused("iter_batch", **{"B": 33, "M": 20, "N": 30, "K": 40, **change})) is taken
+
+
+@pytest.mark.parametrize(
+    ("size", "loads"),
+    [
+        # (16·16 + 16·16)·2 = 1024 bytes, eight are 8 KiB: up to a core's 75, as powers of two, 2·64·1024 being within L1
+        ({"B": 2400, "M": 16, "N": 16, "K": 16}, {1, 2, 4, 8, 16, 32, 64}),
+        # (32·64 + 64·32)·2 = 8192 bytes, eight are 64 KiB and no more: up to L1/(2·8192) = 32
+        ({"B": 2400, "M": 32, "N": 32, "K": 64}, {1, 2, 4, 8, 16, 32}),
+        # (48·64 + 64·32)·2 = 10240 bytes, eight are 80 KiB: L1 would hold 16 twice
+        ({"B": 2400, "M": 48, "N": 32, "K": 64}, {1, 2, 4, 8}),
+    ],
+)
+def test_iter_batch_loads(size: dict[str, int], loads: set[int]) -> None:
+    p = batch_problem(operand="bf16", **size)
+    frozen, _ = saturate(state(p, get_chip("ascend950pr"), "operator", False, 2), branch_rules())
+    assert {r[3] for r in frozen.rows(L.IterBatch) if r[0] == 0} == loads
+
+
+def test_many_batches_a_load_are_a_sound_program() -> None:
+    plan = operator(B=2400, M=3, N=5, K=7, branch="iter_batch")
+    assert plan.params["batches_per_load"] > 8
+    assert verify(plan.program, plan.chip.target) == ()
+    check_coverage(plan.program, plan.problem)
 
 
 def test_asw_basic_takes_everything_else() -> None:

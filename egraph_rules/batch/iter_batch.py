@@ -36,7 +36,7 @@ from egraph_rules.batch.language import (
     the_batch,
     the_chip,
 )
-from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, ceil_div, larger_of, literal, predicate
+from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, ceil_div, larger_of, literal, predicate, smaller_of
 from egraph_rules.rule import Rule, Term, family, rule, union, variables
 
 step, i, c = variables("step i c")
@@ -136,12 +136,6 @@ def several_loads(i: Integer) -> Comparison:
     return i >= 2
 
 
-@predicate
-def few_loads(i: Integer) -> Comparison:
-    """{i} batches a load are no more than 8"""
-    return i <= 8
-
-
 def peeled() -> Integer:
     """Pieces in L1 at once: one, and the first one beside it where it is peeled for a bias."""
     return has_bias() + 1
@@ -180,6 +174,12 @@ def operator_batch() -> Integer:
     """Bytes of one batch as the operator counts them: extents rounded up to 16, the bias as n·4."""
     m, n, k = _fractals(Q.M), _fractals(Q.N), _fractals(Q.K)
     return (m * k + k * n) * Q.bytes + has_bias() * n * 4
+
+
+@predicate
+def few_loads(i: Integer, eight: Integer) -> Comparison:
+    """{i} batches a load are no more than 8, where eight take {eight} bytes and that is more than 64 KiB"""
+    return i * smaller_of(eight // (65536 + 1), 1) <= 8
 
 
 @predicate
@@ -278,8 +278,14 @@ def ITER_BATCH() -> Iterator[Rule]:
     )
     yield _case(
         "iter_b_loads",
-        "(b) as the operator has it: one transfer brings up to eight batches",
-        [more_than_one_each(Q.B), several_loads(i), few_loads(i), whole_loads(i, Q.B), batch_fits(two, i)],
+        "(b) as the operator has it: one transfer brings several batches, up to eight where eight exceed 64 KiB",
+        [
+            more_than_one_each(Q.B),
+            several_loads(i),
+            few_loads(i, operator_batch() * 8),
+            whole_loads(i, Q.B),
+            batch_fits(two, i),
+        ],
         PING_PONG,
         reads=[double(i), read_as("operator")],
         loads=i,
