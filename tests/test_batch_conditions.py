@@ -17,6 +17,7 @@ from egraph_rules.batch import language as L
 from egraph_rules.batch.catalogue import branch_rules
 from egraph_rules.batch.saturate import saturate, state
 from egraph_rules.rule import Table
+from ir_bridge.ir.verifier import verify
 from tilesat.batch import BatchPlan, plan_batch
 
 PR = get_chip("ascend950pr")
@@ -177,6 +178,20 @@ def test_merge_step_2_least_k_l0() -> None:
     assert "min(k_L0a, k_L0b) = 25 of the merged batches reaches a run of 32 B / dtype along K: 25 < 32" in reason
     # b = 2 of M = N = 16 have 16384/(2·32·2) = 128, and the L0 tile keeps the floor as well
     assert plan(B=4096, M=16, N=16, K=1024, chip=longer, branch="merge_batch").params["k"] >= 32
+
+
+def test_merged_batches_leave_room_for_panels_of_the_least_depth() -> None:
+    """K = 100 is 112 in boxes and 128 in panels of 32, the floor of a chip whose runs along K are 64 bytes. M = N = 1 stored so
+    that they take 16 each, b = 2: two buffers of 64·128·2 bytes are L1 = 32768 whole, and a bias row is too much for it."""
+    chip = dataclasses.replace(
+        PR, name="tight", cores=5, l1_bytes=32768, l0a_bytes=8192, k_run_bytes=64, min_tile_bytes=1, min_bytes_per_core=1
+    )
+    problem: dict[str, Any] = {"B": 130, "M": 1, "N": 1, "K": 100, "dtype": "fp16", "transpose_a": True, "chip": chip}
+    found = plan(**problem, branch="merge_batch")
+    assert (found.params["b_l1"], found.params["k_l1"]) == (2, 112)
+    assert verify(found.program, chip.target) == ()
+    # panels of K then, four of them in L1: 4·64·64·2 would be L1 whole again
+    assert plan(**problem, bias="shared", branch="merge_batch").params["k_l1"] == 32
 
 
 # -- IterBatch -------------------------------------------------------------------------------------------------------

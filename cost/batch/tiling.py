@@ -108,9 +108,11 @@ def merged_groups(p: BatchProblem, chip: Chip, b: Size, k_l1: Size) -> Size:
     summed, so there is one; and where b does not divide every core's share, since a transfer takes equal groups.
     """
     per = batches_per_core(p, chip)
-    group = (merged_rows(p, b) + merged_columns(p, b)) * k_l1 * p.bytes
+    whole = k_l1 >= align_up(p.K, p.box_k)
+    depth = np.where(whole, align_up(p.K, least_depth(p, chip)), k_l1)
+    group = (merged_rows(p, b) + merged_columns(p, b)) * depth * p.bytes
     fit = least((chip.l1_bytes - bias_rows(p, merged_columns(p, b))) // (2 * group), ceil_div(per, b))
-    even = (per % b == 0) & (p.B % chip.cores == 0) & (k_l1 >= align_up(p.K, p.box_k))
+    even = (per % b == 0) & (p.B % chip.cores == 0) & whole
     found = np.asarray(np.where(even, fit, least(fit, 1)))
     return found if found.ndim else int(found)
 

@@ -117,9 +117,9 @@ def panel_deep_enough(depth: Integer, l0_depth: Integer) -> Comparison:
 
 
 @predicate
-def panel_in_boxes(depth: Integer) -> Comparison:
-    """k_L1 = {depth} is whole boxes of K"""
-    return (depth % Q.box_k).equals(0)
+def panel_in_boxes(depth: Integer, floor: Integer) -> Comparison:
+    """k_L1 = {depth} is whole L0 panels of {floor}, the least there are"""
+    return (depth % floor).equals(0)
 
 
 # -- the operator's gate ---------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
         "[b, M, K] @ [b, K, N] = BlockTrace([bM, K] @ [K, bN]), all of K in L1",
         stage="batch_choose",
         reads=[merge_size(Q.p, b), the_batch(), the_chip()],
-        when=[panels_fit_l1(merged_rows(b), merged_columns(b), boxed_k(), TWO, literal(0))],
+        when=[panels_fit_l1(merged_rows(b), merged_columns(b), align_up(Q.K, least_l0_panel()), TWO, literal(0))],
         then=[union(Result(Q.p), MergeBatch(Q.p, b, boxed_k()))],
     )
     yield rule(
@@ -255,7 +255,7 @@ def MERGE_BATCH() -> Iterator[Rule]:
         reads=[merge_size(Q.p, b), the_batch(), the_chip(), double(x)],
         when=[
             panel_cut(x),
-            panel_in_boxes(x),
+            panel_in_boxes(x, least_l0_panel()),
             panel_deep_enough(x, deepest_l0_panel(b)),
             panels_fit_l1(merged_rows(b), merged_columns(b), x, copies(), literal(0)),
         ],
