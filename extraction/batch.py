@@ -168,23 +168,24 @@ def fallback(p: BatchProblem, chip: Chip) -> Choice:
 # -- split classes ---------------------------------------------------------------------------------------------------
 
 
-def split_of(choice: Choice) -> frozenset[str]:
+def split_of(choice: Choice, chip: Chip) -> frozenset[str]:
     """The dimensions that are cut between cores, one of the 15 classes; ``{"B"}`` where one core does everything."""
-    return frozenset(_cut(choice)) or frozenset("B")
+    return frozenset(_cut(choice, chip)) or frozenset("B")
 
 
-def _cut(choice: Choice) -> Iterator[str]:
+def _cut(choice: Choice, chip: Chip) -> Iterator[str]:
     p, c = choice.problem, choice.columns
     if choice.kind == "Reduced":
         assert choice.inner is not None
-        yield from _cut_reduced(p, c["role"], choice.inner)
+        yield from _cut_reduced(p, chip, c["role"], choice.inner)
     elif choice.kind in ("Blocks", "HoldA"):
         held = c.get("held", tiling.HELD_A)
         yield from (d for d, n in (("B", p.B), *_planes(p, c["m"], c["n"])) if n > 1 and held != {"M": 1, "N": 2}.get(d))
     elif choice.kind == "StreamK":
         yield from (d for d, n in (("B", p.B), ("M", c["rows"]), ("N", c["columns"]), ("K", c["grid_k"])) if n > 1)
     elif choice.kind == "Fill":
-        yield from (d for d, n in (("B", p.B), ("M", p.M)) if n > 1)
+        down, across = tiling.vector_grid(chip, p.B, p.M, p.N)
+        yield from (d for d, n in (("B", p.B), ("M", down), ("N", across)) if n > 1)
     elif p.B > 1:
         yield "B"
 
@@ -193,10 +194,10 @@ def _planes(p: BatchProblem, m: int, n: int) -> tuple[tuple[str, int], tuple[str
     return ("M", ceil_div(p.M, m)), ("N", ceil_div(p.N, n))
 
 
-def _cut_reduced(p: BatchProblem, role: int, inner: Choice) -> Iterator[str]:
+def _cut_reduced(p: BatchProblem, chip: Chip, role: int, inner: Choice) -> Iterator[str]:
     """Cuts of a folded axis are cuts of the batch, and of the axis too where blocks do not end at batch boundaries."""
     axis, extent = {L.FOLDED: ("M", p.M), L.RELAID: ("N", p.N)}.get(role, ("", 0))
-    cut = set(_cut(inner))
+    cut = set(_cut(inner, chip))
     if axis not in cut or p.B == 1:
         yield from sorted(cut)
         return

@@ -229,6 +229,22 @@ def test_iter_base_n_is_bounded_by_the_bias_table() -> None:
     assert tiling.base_tile(problem(B=64, M=16, N=4096, K=512, bias="shared"), PR, 16, 4096, 1)[1] == 512
 
 
+@pytest.mark.parametrize(
+    ("plane", "block", "grid"),
+    [
+        # 245760 usable bytes / 24 = 10240 elements at once
+        ((100, 64, 64), (64, 64), (1, 1)),
+        ((1, 1000, 16), (16, 16), (63, 1)),  # ⌈1000/64⌉ rows, so that all cores have some; 640 would fit
+        ((5, 4, 20), (1, 32), (4, 1)),  # ⌈20/64⌉
+        ((64, 2000, 16), (640, 16), (4, 1)),
+        ((64, 2, 20000), (1, 10240), (2, 2)),
+    ],
+)
+def test_blocks_of_the_vector_cores(plane: tuple[int, int, int], block: tuple[int, int], grid: tuple[int, int]) -> None:
+    assert tiling.vector_block(PR, *plane) == block
+    assert tiling.vector_grid(PR, *plane) == grid
+
+
 def test_iter_pieces() -> None:
     """⌈K/Step⌉ in boxes; of M where A alone is cut."""
     p = problem(B=32, M=1000, N=100, K=1000)
@@ -399,6 +415,10 @@ def test_the_special_branches_by_hand() -> None:
     fill = latencies(work.fill_work(problem(B=100, M=64, N=64, K=0), PR), PR, 1).row(0)
     assert fill.terms["Fixpipe"] == pytest.approx(100 * 64 * 64 * 2 / 1.6e6)
     assert fill.terms["MMAD"] == 0
+    # 100 batches on 64 cores are two for the busiest, 64 rows of 64 elements each
+    assert work.fill_work(problem(B=100, M=64, N=64, K=0), PR).arrays(1)["core_written"][0] == 2 * 64 * 64 * 2
+    # one batch of 1000 rows in blocks of ⌈1000/64⌉
+    assert work.fill_work(problem(B=1, M=1000, N=64, K=0), PR).arrays(1)["core_written"][0] == 16 * 64 * 2
     outer = work.outer_work(problem(B=128, M=100, N=50, K=1), PR).arrays(1)
     assert outer["gm_read"][0] == 128 * 150 * 2
     assert outer["vector"][0] == 2 * 100 * 50 * 4 / 256

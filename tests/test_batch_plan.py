@@ -27,6 +27,7 @@ from extraction.batch import BRANCHES, OPERATOR_ORDER, best_by_branch, work_of
 from ir_bridge.batch.blocks import swizzled
 from ir_bridge.batch.builder import Builder
 from ir_bridge.batch.coverage import check_coverage
+from ir_bridge.batch.lift import Cores, lift_batch
 from ir_bridge.ir.interpreter import execute
 from ir_bridge.ir.nodes import INDEX_SCALAR, Assign, Var
 from ir_bridge.ir.verifier import verify
@@ -77,12 +78,26 @@ def test_a_plan_says_everything() -> None:
         ({"B": 40, "M": 16, "N": 16, "K": 64, "batch_b": 1}, "to_matmul", "B"),
         ({"B": 200, "M": 4, "N": 20, "K": 1}, "special_k1", "B"),
         ({"B": 5, "M": 4, "N": 20, "K": 0}, "special_k0", "BM"),
+        ({"B": 64, "M": 4, "N": 20, "K": 0}, "special_k0", "B"),  # a batch for each vector core
+        ({"B": 1, "M": 400, "N": 20, "K": 0}, "special_k0", "M"),
         ({"B": 1, "M": 1, "N": 1, "K": 1}, "to_matmul", "B"),
     ],
 )
 def test_branch_and_split_class(arguments: dict[str, int], branch: str, split: str) -> None:
     found = plan(**arguments)
     assert (found.branch, found.split) == (branch, set(split))
+
+
+def test_k_1_keeps_a_batch_on_one_vector_core() -> None:
+    """A core's buffer of 16 KiB holds 16384/24 = 682 elements at once: 14 rows of 48, so 3 blocks of 40 × 40. They were dealt to
+    different cores, against the split {B}; the first of 8 cores has batches 0 and 8 whole."""
+    found = plan(B=16, M=40, N=40, K=1, chip=problems.SMALL, branch="special_k1")
+    assert found.split == {"B"}
+    assert tiling.vector_grid(problems.SMALL, 16, 40, 40) == (3, 1)
+    given, wanted = problems.arrays(found.problem, 3)
+    first = execute(lift_batch(found.schedule, found.chip, Cores((0, 0), (0, 1))), **given)["c"]
+    assert [u for u in range(16) if np.array_equal(first[u], wanted[u])] == [0, 8]
+    sound(found)
 
 
 def test_the_cheapest_plan_is_the_cheapest_of_all_candidates() -> None:

@@ -171,7 +171,7 @@ def _plan(
         p,
         chip,
         choice.branch,
-        split_of(choice),
+        split_of(choice, chip),
         parameters(schedule, chip, b0),
         choice.latency,
         {b: found[b].latency for b in BRANCHES if b in found} or {choice.branch: choice.latency},

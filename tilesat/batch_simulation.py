@@ -74,7 +74,8 @@ def busy_cores(s: Schedule, chip: Chip) -> int:
         return busy_cores(s.inner, chip)
     p, c = s.problem, s.columns
     if s.kind in ("Fill", "Outer") or p.K == 0:
-        return min(chip.vector_cores, p.B * p.M)
+        down, across = (1, 1) if s.kind == "Outer" else tiling.vector_grid(chip, p.B, p.M, p.N)
+        return min(chip.vector_cores, p.B * down * across)
     if s.kind == "StreamK":
         return p.B * c["rows"] * c["columns"] * c["grid_k"]
     if s.kind in ("MergeBatch", "IterBatch"):

@@ -198,6 +198,28 @@ def segment(p: BatchProblem, grid_k: Size) -> Size:
     return align_up(ceil_div(p.K, grid_k), p.box_k)
 
 
+# -- the vector cores ------------------------------------------------------------------------------------------------
+
+#: Tiles of 4-byte elements that the longest body of a vector core keeps at once, with room to spare.
+_LIVE_BYTES = 24
+
+
+def vector_block(chip: Chip, batches: int, rows: int, columns: int) -> tuple[int, int]:
+    """(rows, columns) of blocks of ``batches`` rows × columns matrices for the vector cores.
+
+    The vector buffer holds one with everything made of it, and the rows of all batches go round all cores.
+    """
+    elements = min(chip.vec_bytes, chip.target.vec) // _LIVE_BYTES
+    n = min(align_up(columns, 16), max(16, elements // 16 * 16))
+    return max(1, min(rows, elements // n, ceil_div(batches * rows, chip.vector_cores))), n
+
+
+def vector_grid(chip: Chip, batches: int, rows: int, columns: int) -> tuple[int, int]:
+    """Blocks of one matrix down and across (:func:`vector_block`)."""
+    r, n = vector_block(chip, batches, rows, columns)
+    return ceil_div(rows, r), ceil_div(columns, n)
+
+
 def workspace_bytes(chip: Chip) -> int:
     """Bytes of the workspace in global memory: one buffer of 256 × 256 sums a core, and the fixed communication area.
 

@@ -287,7 +287,8 @@ def stream_k_work(p: BatchProblem, chip: Chip, rows: Ints, columns: Ints, grid_k
 
 def fill_work(p: BatchProblem, chip: Chip) -> Work:
     """K = 0: C = bias or 0, written by the vector cores."""
-    share = ceil_div(p.B * p.M, chip.vector_cores) * float(p.N) * p.result.bytes
+    (rows, columns), (down, across) = (f(chip, p.B, p.M, p.N) for f in (tiling.vector_block, tiling.vector_grid))
+    share = ceil_div(p.B * down * across, chip.vector_cores) * float(rows) * min(columns, p.N) * p.result.bytes
     bias = {None: 0.0, "shared": 1.0, "batched": float(p.B)}[p.bias] * p.N * p.result.bytes
     return Work(
         vector=share / chip.vector_bytes_per_cycle,

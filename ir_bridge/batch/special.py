@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
+from cost.batch.tiling import vector_block, vector_grid
 from cost.dtypes import DType
-from cost.physical import align_up, ceil_div
 from ir_bridge.batch.builder import Builder, Index, add, div, mod, mul
 from ir_bridge.batch.operands import Tensors
 from ir_bridge.ir.nodes import LoopKind, Var
 from ir_bridge.ir.types import Space, TensorType
 
 VEC = Space.VEC
-#: Tiles of 4-byte elements that the longest body here keeps at once, with room to spare.
-_LIVE_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +29,36 @@ class VectorCores:
 Block = Callable[[Builder, Index, Index, Index, Index, Index, tuple[int, int], Var], Var]
 
 
-def vector_block(chip: Chip, rows: int, columns: int) -> tuple[int, int]:
-    """(rows, columns) of blocks of a rows × columns matrix that the vector buffer holds with everything made of them."""
-    elements = min(chip.vec_bytes, chip.target.vec) // _LIVE_BYTES
-    n = min(align_up(columns, 16), max(16, elements // 16 * 16))
-    return min(rows, max(1, elements // n)), n
-
-
-def spread(b: Builder, cores: VectorCores, batches: int, plane: tuple[int, int], state: Var, block: Block) -> Var:
-    """Blocks of ``batches`` matrices of ``plane`` rows and columns, dealt to the vector cores in turn."""
+def spread(
+    b: Builder,
+    cores: VectorCores,
+    batches: int,
+    plane: tuple[int, int],
+    state: Var,
+    block: Block,
+    *,
+    whole_batches: bool = False,
+) -> Var:
+    """Blocks of ``batches`` matrices of ``plane`` rows and columns, dealt to the vector cores in turn; or batches of them."""
     rows, columns = plane
-    r, n = vector_block(cores.chip, rows, columns)
-    down, across = ceil_div(rows, r), ceil_div(columns, n)
+    r, n = vector_block(cores.chip, batches, rows, columns)
+    down, across = vector_grid(cores.chip, batches, rows, columns)
 
     def core(inner: Builder, i: Index, carried: tuple[Var, ...]) -> tuple[Var, ...]:
-        def item(x: Builder, t: Index, states: tuple[Var, ...]) -> tuple[Var, ...]:
-            u = x.scalar("batch", div(t, down * across))
+        def item(x: Builder, u: Index, t: Index, states: tuple[Var, ...]) -> tuple[Var, ...]:
             row = x.scalar("row", mul(mod(div(t, across), down), r))
             column = x.scalar("column", mul(mod(t, across), n))
             held, wide = x.clipped("rows", row, r, rows), x.clipped("columns", column, n, columns)
             return (block(x, u, row, held, column, wide, (r, n), states[0]),)
 
-        bounds = (i, batches * down * across, cores.chip.vector_cores)
-        return inner.loop(LoopKind.RANGE, "item", bounds, carried, item)
+        def blocks_of(x: Builder, u: Index, states: tuple[Var, ...]) -> tuple[Var, ...]:
+            return x.loop(LoopKind.RANGE, "part", (0, down * across, 1), states, lambda y, t, s: item(y, u, t, s))
+
+        def dealt(x: Builder, t: Index, states: tuple[Var, ...]) -> tuple[Var, ...]:
+            return item(x, x.scalar("batch", div(t, down * across)), t, states)
+
+        items, body = (batches, blocks_of) if whole_batches else (batches * down * across, dealt)
+        return inner.loop(LoopKind.RANGE, "item", (i, items, cores.chip.vector_cores), carried, body)
 
     (done,) = b.loop(LoopKind.SPMD, "vector_core", (*cores.range, 1), [state], core)
     return done
@@ -123,7 +128,7 @@ def outer(b: Builder, t: Tensors, cores: VectorCores, state: Var) -> Var:
         value = finished(x, t, product, bias_of(x, t, u, column, shape[1], columns), s)
         return t.store(x, value, u, row, column, s)
 
-    return spread(b, cores, p.B, (p.M, p.N), state, block)
+    return spread(b, cores, p.B, (p.M, p.N), state, block, whole_batches=True)
 
 
 def reduce(b: Builder, t: Tensors, cores: VectorCores, workspace: Var, parts: int, state: Var) -> Var:
