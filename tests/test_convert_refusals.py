@@ -83,6 +83,21 @@ CASES = {
         "y = pl.exp(x)\npl.comm.push(y)\nreturn y",
         ["comm.push takes y, which is computed on chip", "no conversion is registered", "pl.Out parameter"],
     ),
+    "an unknown operation on a list of values": (
+        f"x: {tensor('16, 64')}",
+        "y = pl.exp(x)\npl.comm.push([x, y])\nreturn y",
+        ["comm.push takes y, which is computed on chip", "<string>:11:9"],
+    ),
+    "a value's attribute": (
+        f"x: {tensor('16, 64')}",
+        "y = pl.exp(x)\nreturn y.owner",
+        ["an expression takes y, which is computed on chip", "<string>:11:9", "pl.Out parameter"],
+    ),
+    "a scope of a computed value": (
+        f"x: {tensor('16, 64')}",
+        "y = pl.exp(x)\nwith pl.pinned(y):\n    z = pl.add(y, y)\nreturn z",
+        ["an expression takes y, which is computed on chip", "<string>:11:9"],
+    ),
     "memory that nobody returns": (
         f"x: {tensor('16, 64')}",
         "z = pl.create_tensor([16, 64], dtype=pl.FP32)\npl.comm.push(z)\ny = pl.exp(x)\nreturn y",

@@ -511,6 +511,41 @@ def test_operators_on_tensors_are_operations() -> None:
     assert ops == ["tile.load", "tile.add", "tensor.slice", "tensor.slice", "tensor.mul", "tile.add"]
 
 
+@pytest.mark.parametrize(
+    ("text", "ops"),
+    [
+        ("-x", ["tensor.neg"]),
+        ("+x", []),
+        ("2.0 * x", ["tensor.mul"]),
+        ("1.0 + x", ["tensor.add"]),
+        ("1.0 - x", ["tensor.neg", "tensor.add"]),
+        ("2.0 * (1.0 - -x)", ["tensor.neg", "tensor.neg", "tensor.add", "tensor.mul"]),
+    ],
+)
+def test_signs_and_scalars_before_tensors_are_operations(text: str, ops: list[str]) -> None:
+    import numpy as np
+
+    from ir_bridge.ir.interpreter import execute
+
+    program = parse(
+        text_of(f"out = {text}\nreturn out", HEAD.replace("a: pl.Tensor[[16, 256], pl.BF16]", "x: pl.Tensor[[2, 3], pl.FP32]"))
+    )
+    calls = [s.value.op for s in program.functions[0].body if isinstance(s, Assign) and isinstance(s.value, Call)]
+    assert calls == ops
+    x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+    b = np.zeros((256, 64), np.float32)
+    assert np.array_equal(execute(program, x=x, b=b, n=0)["return"], eval(text, {"x": x}))
+
+
+def test_not_is_written_with_an_underscore() -> None:
+    """``not`` is a keyword of Python, so no name: PyPTO's functions for keywords end in an underscore."""
+    head = HEAD.replace("pl.BF16", "pl.INT32")
+    one = parse(text_of("x = pl.not_(a)\ny = pl.tensor.not_(x)\nz = ~y\nreturn z", head))
+    assert [s.value.op for s in one.functions[0].body[:-1]] == ["tensor.not"] * 3  # type: ignore[union-attr]
+    assert "pl.tensor.not_(a)" in str(one)
+    assert parse(str(one)) == one
+
+
 def test_unified_forms_on_tensors_are_tensor_operations() -> None:
     f = kernel("""
 x = pl.create_tensor([16, 64], dtype=pl.FP32)

@@ -99,6 +99,12 @@ REFUSED: dict[str, tuple[str, int, str, str, str]] = {
     "no type": ("x: 3 = 4", 7, "3", "not a type", "pl.Tensor"),
     "no result": ("x = pl.tensor.write(out, [0, 0], 1.0)", 7, "x = pl", "no result", ""),
     "element of a tensor": ("out[0, 0, 0] = 1.0", 7, "out[0, 0, 0]", "neither", ""),
+    "power of a tensor": ("x = a ** 2", 7, "a ** 2", "the operator ** on tensors", "one of + - * / @"),
+    "comparison of tensors": ("x = a >= 0.0", 7, "a >= 0.0", "comparison >= of tensors", "pl.cmp(x, y, cmp_type=5)"),
+    "scalar by tensor": ("x = 1.0 / a", 7, "1.0 / a", "/ of a scalar by a tensor", "pl.recip(x)"),
+    "not of a tensor": ("x = not a", 7, "not a", "not of a tensor", "pl.cmp"),
+    "scalar first": ("x = pl.mul(2.0, a)", 7, "pl.mul(2.0, a)", "takes the tensor or tile first", "pl.mul(x, scalar)"),
+    "scalar first, minus": ("x = pl.sub(2.0, a)", 7, "pl.sub(2.0, a)", "takes the tensor or tile first", "scalar - x"),
     "break": ("for i in pl.range(3):\n    break", 8, "break", "Break", ""),
 }
 

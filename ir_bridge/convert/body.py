@@ -34,6 +34,7 @@ from ir_bridge.ir.nodes import (
     Var,
     Yield,
     defined,
+    vars_in,
     walk,
 )
 from ir_bridge.ir.ops import OpError, lookup, make, result_types, type_of
@@ -322,13 +323,14 @@ class BodyConverter:
             call = Call(value.op, tuple([self.memory(a) for a in value.args]), kwargs, value.attrs)
             self.out.append(s if call == s.value else Assign(s.targets, call, s.loc))
             return
-        if isinstance(s.value, Call):
-            for a in (*s.value.args, *(v for _, v in s.value.kwargs)):
-                if type(a) is Var and a in self.env:
-                    raise self.refusal(
-                        f"{s.value.op} takes {a.name}, which is computed on chip, and no conversion is registered for it",
-                        f"store {a.name} to a pl.Out parameter first, or use an operation that converts",
-                    )
+        for a in vars_in(value):
+            if a in self.env:
+                known = isinstance(s.value, Call) and s.value.op not in ("call", "getattr")
+                what = s.value.op if known and isinstance(s.value, Call) else "an expression"
+                raise self.refusal(
+                    f"{what} takes {a.name}, which is computed on chip, and no conversion is registered for it",
+                    f"store {a.name} to a pl.Out parameter first, or use an operation that converts",
+                )
         self.out.append(s if value is s.value else Assign(s.targets, value, s.loc))
 
     # -- loops and branches --------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def convert_function(
     outputs = tuple(exit_.outputs)
     done = replace(done, params=(*f.params[:at], *outputs, *f.params[at:]), returns=f.returns, loc=original.loc)
     done = _without_attribute(done, "cache_policy")
+    _refuse_lost_uses(f, done)
     found = access_of(done, signatures)
     refuse_mixed_stores(done, found)
     return Converted(with_directions(done, found), outputs, at, result_types_of(original))
@@ -262,6 +263,29 @@ class _Exit:
                         f"pass {v.name} as a scalar parameter, or give the result as a pl.Out parameter",
                         self.body.loc,
                     )
+
+
+def _refuse_lost_uses(before: Function, after: Function) -> None:
+    """Refuse what still names a tensor that has become a tile, in a place where no tile may stand."""
+    had = {v for s in walk(before.body) for v in _values_of(s)}
+    lost = had - {v for s in walk(after.body) for v in _values_of(s)} - {p.var for p in after.params}
+    for s in walk(after.body):
+        for e in expressions_of(s):
+            for v in vars_in(e):
+                if v in lost:
+                    raise refuse(
+                        after.name,
+                        f"an expression takes {v.name}, which is computed on chip",
+                        f"store {v.name} to a pl.Out parameter first, or use an operation that converts",
+                        s.loc,
+                    )
+
+
+def _values_of(s: Stmt) -> list[Var]:
+    """What a statement defines, inside of it as well."""
+    if not isinstance(s, For):
+        return list(defined(s))
+    return [*defined(s), *s.carried, *(() if s.counter is None else (s.counter,))]
 
 
 def _without_unused(statements: list[Stmt]) -> list[Stmt]:

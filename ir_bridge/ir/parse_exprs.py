@@ -27,7 +27,7 @@ from ir_bridge.ir.parse_context import Module, Signature
 from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_subscripts import read_subscript
 from ir_bridge.ir.parse_types import dotted, substitute
-from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
+from ir_bridge.ir.types import UNKNOWN, OtherType, ScalarType, TensorType, TileType, Type
 
 #: Expressions, and blocks in blocks, nest at most this deep: what follows walks them by recursion.
 MAX_DEPTH = 100
@@ -51,6 +51,10 @@ _COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: "
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not"}
 #: What an operator on tensors or tiles stands for.
 _ON_TENSORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "@": "matmul"}
+_ON_ONE_TENSOR = {"-": "neg", "~": "not"}
+#: Operations of two operands, the first of which is a tensor or tile.
+_TENSOR_FIRST = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
+_COMMUTES = frozenset({"+", "*", "add", "mul", "maximum", "minimum"})
 #: Kinds of operations whose rules hold for every statement, annotated or not.
 _STRICT = ("cube", "transfer", "memory")
 _PYTHON_CALLS = frozenset({"range", "min", "max"})
@@ -201,6 +205,13 @@ class ExprReader:
         e = self._deeper(node.operand)
         if op == "-" and type(e) is Const and type(e.value) in (int, float) and e.dtype is None:
             return self.int_const(-e.value, node) if type(e.value) is int else Const(-e.value)  # type: ignore[operator]
+        if _is_array(e):
+            name = _ON_ONE_TENSOR.get(op)
+            if name is not None:
+                return self.call(self._short(name, (e,)), (self._hoisted(e, node),), (), node)
+            if op == "+":
+                return e
+            self.fail(node, f"{op} of a tensor or tile", "pl.cmp(x, 0, cmp_type=0) for the elements that are zero")
         return Unary(op, e)
 
     def _binary(self, node: ast.BinOp) -> Expr:
@@ -209,9 +220,25 @@ class ExprReader:
     def binary(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
         """``left op right``; on tensors and tiles an operator is the operation it stands for."""
         name = _ON_TENSORS.get(op)
-        if name is not None and isinstance(ops.type_of(left), (TensorType, TileType)):
+        if not _is_array(left) and _is_array(right) and type(ops.type_of(left)) is not OtherType:
+            return self._scalar_first(op, left, right, node)
+        if _is_array(left):
+            if name is None:
+                self.fail(
+                    node, f"the operator {op} on tensors or tiles", f"one of {' '.join(_ON_TENSORS)}, or pl.<operation>(...)"
+                )
             return self.call(self._short(name, (left, right)), (self._hoisted(left, node), self._hoisted(right, node)), (), node)
         return Binary(op, left, right)
+
+    def _scalar_first(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
+        """``scalar op tensor``: operations take the tensor first, so the operands change places, ``s - x`` being ``-x + s``."""
+        if op in _COMMUTES:
+            return self.binary(op, right, left, node)
+        if op == "-":
+            x = self._hoisted(right, node)
+            return self.binary("+", self.call(self._short("neg", (x,)), (x,), (), node), left, node)
+        repair = "pl.recip(x), or pl.div(pl.full(...), x)" if op == "/" else "a tensor or tile on the left"
+        self.fail(node, f"{op} of a scalar by a tensor or tile", repair)
 
     def _bool(self, node: ast.BoolOp) -> Expr:
         op = "and" if type(node.op) is ast.And else "or"
@@ -232,6 +259,9 @@ class ExprReader:
             if text is None:
                 self.fail(node, f"the comparison {type(op).__name__}", "one of == != < <= > >=")
             right = self._deeper(right_node)
+            if _is_array(left) or _is_array(right):
+                kind = list(_COMPARE.values()).index(text)
+                self.fail(node, f"the comparison {text} of tensors or tiles", f"pl.cmp(x, y, cmp_type={kind})")
             link = Binary(text, left, right)
             e = link if e is None else Binary("and", e, link)
             left = right
@@ -298,12 +328,15 @@ class ExprReader:
     ) -> Expr:
         root, _, rest = head.partition(".")
         if root == "pl" and rest:
+            if rest.endswith("not_"):
+                rest = rest.removesuffix("_")  # pl.not_, pl.tile.not_: the operation "not"
             if "." in rest:
                 return self.call(rest, args, kwargs, node, attrs)
             if rest == "const":
                 return self._const(args, node)
             if rest == "yield_":
                 self.fail(node, "pl.yield_ is not the last statement of a loop body or branch", "it to stand last, on its own")
+            self._refuse_scalar_first(rest, args, node)
             return self.call(self._short(rest, args), args, kwargs, node, attrs)
         if root == "self" and rest:
             return Call(f"self.{self._function(node, rest).name}", args, kwargs, attrs)
@@ -317,6 +350,12 @@ class ExprReader:
         if node.keywords:
             self.fail(node, "keywords in a call of a value's method", "an operation written pl.<operation>(...)")
         return Call("call", (self._deeper(node.func), *[self._deeper(a) for a in node.args]))
+
+    def _refuse_scalar_first(self, name: str, args: tuple[Expr, ...], node: ast.Call) -> None:
+        """Refuse ``pl.sub(1.0, x)``: these operations take the tensor first, and what they would be is not known otherwise."""
+        if name in _TENSOR_FIRST and len(args) == 2 and isinstance(ops.type_of(args[0]), ScalarType) and _is_array(args[1]):
+            repair = f"pl.{name}(x, scalar)" if name in _COMMUTES else "scalar - x" if name == "sub" else "pl.recip(x)"
+            self.fail(node, f"pl.{name} takes the tensor or tile first", repair)
 
     def _short(self, name: str, args: tuple[Expr, ...]) -> str:
         """The operation ``pl.<name>`` means for these operands."""
@@ -403,3 +442,8 @@ class ExprReader:
         var = Var(self.names.fresh(e.op.rpartition(".")[2]), types[0])
         self.pending.append(Assign((var,), e, self.source.loc(node)))
         return var
+
+
+def _is_array(e: Expr) -> bool:
+    """Is this a tensor or a tile, whole or computed by a call?"""
+    return isinstance(ops.type_of(e), (TensorType, TileType))

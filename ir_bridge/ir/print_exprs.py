@@ -149,6 +149,8 @@ class ExprPrinter:
             op = op.removesuffix(AS_WRITTEN)
         if self._modules and op.partition(".")[0] in self._modules:
             return f"{op}({', '.join(parts)})"
+        if op.endswith(".not"):
+            op += "_"  # a keyword of Python can't be a name in it
         return f"pl.{op}({', '.join(parts)})"
 
     def _of_value(self, e: Call, parts: list[str]) -> str:
