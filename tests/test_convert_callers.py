@@ -8,6 +8,7 @@ from tensor_texts import assert_same, converted, equal_results, kernel, lines, p
 
 from ir_bridge.convert import ConvertError, convert
 from ir_bridge.ir.interpreter import execute
+from ir_bridge.ir.interpreter_inputs import random_inputs
 from ir_bridge.ir.parser import parse
 
 X = f"x: {tensor('16, 64')}"
@@ -239,3 +240,59 @@ def test_core_regions_compute_the_same() -> None:
     tiles = convert(source)
     assert equal_results(execute(source, x=x), execute(tiles, x=x))
     assert parse(str(tiles)) == tiles
+
+
+UNDECLARED = kernel(X, "return pl.exp(x)", name="f")
+PAIR = kernel(X, "return pl.exp(x), pl.add(x, x)", name="g")
+
+
+@pytest.mark.parametrize(
+    ("body", "calls"),
+    [
+        ("return self.f(x)", ["self.f(x, ret0_out)"]),
+        ("return self.f(self.f(x))", ["self.f(x, ret0_out)", "self.f(f, ret0_out_1)"]),
+        ("return self.f(x), self.f(x)", ["self.f(x, ret0_out)", "self.f(x, ret0_out_1)"]),
+        ("return self.g(x)", ["self.g(x, ret0_out, ret1_out)"]),
+        ("return self.g(x)[1]", ["self.g(x, ret0_out, ret1_out)"]),
+        ("a, b = self.g(self.f(x))\nreturn b", ["self.f(x, ret0_out)", "self.g(f, ret0_out_1, ret1_out)"]),
+    ],
+)
+@pytest.mark.parametrize("order", [(UNDECLARED, PAIR), ()], ids=["callees first", "callees last"])
+def test_calls_inside_of_returns_and_calls_are_given_their_outputs(body: str, calls: list[str], order: tuple[str, ...]) -> None:
+    """No function declares its results here: what a callee returns counts, and is not known yet where it comes later."""
+    main = kernel(X, body, kind="Orchestration", name="main")
+    before = parse(program(*order, main, *(() if order else (UNDECLARED, PAIR))))
+    after = convert(before)
+    text = str(after)
+    assert lines(text.split("def main")[1].split("    @pl.function")[0], "self.") == calls
+    assert parse(text) == after
+    inputs = random_inputs(before, function="main", seed=1)
+    assert equal_results(execute(before, "main", **inputs), execute(after, "main", **inputs))
+
+
+def test_results_that_nobody_declares_have_the_type_that_is_returned() -> None:
+    main = kernel(
+        X,
+        "y = self.f(x)\nwith pl.at(level=pl.Level.CORE_GROUP):\n    z = pl.add(y, y)\nreturn z",
+        kind="Opaque",
+        name="main",
+    )
+    assert "tile.add(y_tile, y_tile)" in converted(UNDECLARED, main)
+
+
+def test_a_call_in_an_expression_that_has_no_room_for_outputs_is_refused() -> None:
+    scalar = kernel(X, "return pl.exp(x), x[0, 0]", name="h")
+    main = kernel(X, "n = pl.cast(self.h(x), pl.INT32) + 1\ny = pl.foo([self.h(x)])\nreturn x", kind="Opaque", name="main")
+    with pytest.raises(ConvertError, match=r"main: a call of h inside of an expression.*y = self\.h\(\.\.\.\)"):
+        converted(scalar, main)
+
+
+@pytest.mark.parametrize("returns", [tensor("N, 64"), ""], ids=["declared", "not declared"])
+def test_sizes_of_a_callee_are_bound_through_a_chain_of_calls(returns: str) -> None:
+    """What the first call gives has the caller's sizes, so that the second call's storage has them too."""
+    k = kernel(f"x: {tensor('N, 64')}", "y = pl.exp(x)\nreturn y", returns)
+    before = parse(program(k, caller("r = self.kernel(x)\ns = self.kernel(r)\nreturn s")))
+    after = convert(before)
+    assert lines(str(after), "tensor.create") == ["pl.tensor.create([16, 64], dtype=pl.FP32, layout=pl.TensorLayout.ND)"] * 2
+    inputs = random_inputs(before, seed=1)
+    assert equal_results(execute(before, **inputs), execute(after, **inputs))

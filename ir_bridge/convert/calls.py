@@ -32,6 +32,8 @@ from ir_bridge.ir.nodes import (
     Scope,
     Stmt,
     Var,
+    expressions_of,
+    subexpressions,
     vars_in,
     walk,
 )
@@ -81,6 +83,7 @@ class CallUpdater:
         return tuple(mine) if changed or len(mine) != len(block) else block
 
     def _statement(self, s: Stmt) -> Stmt:
+        self._refuse_nested(s)
         if isinstance(s, Assign) and isinstance(s.value, Call):
             return self._assign(s, s.value)
         if isinstance(s, (For, Scope)):
@@ -90,6 +93,20 @@ class CallUpdater:
             then, orelse = self._block(s.then), None if s.orelse is None else self._block(s.orelse)
             return s if then is s.then and orelse is s.orelse else replace(s, then=then, orelse=orelse)
         return s
+
+    def _refuse_nested(self, s: Stmt) -> None:
+        """Refuse a call inside of an expression that needs storage for its outputs: there is no place to allocate it."""
+        for e in expressions_of(s):
+            for x in subexpressions(e):
+                found = called(x) if isinstance(x, Call) and not (isinstance(s, Assign) and x is s.value) else None
+                done = self.done.get(found[0]) if found is not None else None
+                if done is not None and done.outputs:
+                    raise refuse(
+                        self.caller.name,
+                        f"a call of {done.function.name} inside of an expression, which has no room for its outputs",
+                        f"give its result a name first: y = self.{done.function.name}(...)",
+                        s.loc,
+                    )
 
     def _assign(self, s: Assign, call: Call) -> Stmt:
         found = called(call)

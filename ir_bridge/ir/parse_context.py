@@ -12,11 +12,15 @@ from ir_bridge.ir.types import Type
 
 @dataclass(slots=True)
 class Signature:
-    """A function of the program as its callers see it: the name it prints under, parameters, declared results."""
+    """A function of the program as its callers see it: the name it prints under, parameters, declared results.
+
+    ``found`` are the types of what the body returns, once it has been read; they count where no results are declared.
+    """
 
     name: str
     params: tuple[Var, ...] = ()
     returns: tuple[Type, ...] = ()
+    found: tuple[Type, ...] = ()
 
 
 @dataclass(slots=True)

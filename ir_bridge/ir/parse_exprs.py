@@ -105,7 +105,7 @@ class ExprReader:
     def value(self, node: ast.expr) -> Expr:
         """As :meth:`read`, for places that want a value with a name: a call of an operation gets its own statement."""
         e = self.read(node)
-        return self._hoisted(e, node) if type(e) is Call else e
+        return self.hoisted(e, node) if type(e) is Call else e
 
     def fail(self, node: ast.AST | None, problem: str, expected: str = "") -> NoReturn:
         """Refuse the text at ``node``."""
@@ -208,7 +208,7 @@ class ExprReader:
         if _is_array(e):
             name = _ON_ONE_TENSOR.get(op)
             if name is not None:
-                return self.call(self._short(name, (e,)), (self._hoisted(e, node),), (), node)
+                return self.call(self._short(name, (e,)), (self.hoisted(e, node),), (), node)
             if op == "+":
                 return e
             self.fail(node, f"{op} of a tensor or tile", "pl.cmp(x, 0, cmp_type=0) for the elements that are zero")
@@ -227,7 +227,7 @@ class ExprReader:
                 self.fail(
                     node, f"the operator {op} on tensors or tiles", f"one of {' '.join(_ON_TENSORS)}, or pl.<operation>(...)"
                 )
-            return self.call(self._short(name, (left, right)), (self._hoisted(left, node), self._hoisted(right, node)), (), node)
+            return self.call(self._short(name, (left, right)), (self.hoisted(left, node), self.hoisted(right, node)), (), node)
         return Binary(op, left, right)
 
     def _scalar_first(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
@@ -235,7 +235,7 @@ class ExprReader:
         if op in _COMMUTES:
             return self.binary(op, right, left, node)
         if op == "-":
-            x = self._hoisted(right, node)
+            x = self.hoisted(right, node)
             return self.binary("+", self.call(self._short("neg", (x,)), (x,), (), node), left, node)
         repair = "pl.recip(x), or pl.div(pl.full(...), x)" if op == "/" else "a tensor or tile on the left"
         self.fail(node, f"{op} of a scalar by a tensor or tile", repair)
@@ -270,8 +270,12 @@ class ExprReader:
 
     def _subscript(self, node: ast.Subscript) -> Expr:
         base = self._deeper(node.value)
+        if type(base) is Call and base.op.startswith("self."):
+            types = self.results(base, node)
+            several = len(types) > 1
+            base = ListExpr(tuple(self.given_names(base, types, node)), True) if several else self.hoisted(base, node)
         if isinstance(ops.type_of(base), (TensorType, TileType)):
-            base = self._hoisted(base, node)
+            base = self.hoisted(base, node)
             read = read_subscript(base, self.index(node.slice))
             if read is not None:
                 return self.call(*read, (), node)
@@ -305,7 +309,7 @@ class ExprReader:
         args = tuple([deeper(a) for a in node.args])
         for a in args:
             if type(a) is Call:
-                args = tuple([self._hoisted(a, node) for a in args])
+                args = tuple([self.hoisted(a, node) for a in args])
                 break
         kwargs: list[tuple[str, Expr]] = []
         attrs: tuple[tuple[str, Expr], ...] = ()
@@ -425,23 +429,36 @@ class ExprReader:
             self.fail(node, str(error), f"operands as {e.op} takes them")
 
     def _results_of_function(self, e: Call) -> tuple[Type, ...]:
-        """What the callee declares, its dimensions as the caller knows them."""
+        """What the callee declares, or else returns, its dimensions as the caller knows them."""
         callee = self.module.signatures[e.op.removeprefix("self.")]
-        if not callee.returns:
+        returns = callee.returns or callee.found
+        if not returns:
             return (UNKNOWN,)
         table: dict[Var, Expr] = dict(zip(callee.params, e.args, strict=False))
-        return tuple([substitute(t, table) for t in callee.returns])
+        for p, a in list(table.items()):
+            t, given = p.type, ops.type_of(a)
+            if isinstance(t, TensorType) and isinstance(given, TensorType) and len(t.shape) == len(given.shape):
+                for d, n in zip(t.shape, given.shape, strict=True):
+                    if isinstance(d, Var):
+                        table.setdefault(d, ops.as_expr(n))
+        return tuple([substitute(t, table) for t in returns])
 
-    def _hoisted(self, e: Expr, node: ast.expr | ast.stmt) -> Expr:
-        """A nested call that makes a tile or tensor becomes a statement of its own; the value it defines stands in its place."""
+    def hoisted(self, e: Expr, node: ast.expr | ast.stmt) -> Expr:
+        """A nested call that makes a tile or tensor, or calls a function of the program, becomes a statement of its own; the
+        value it defines stands in its place."""
         if type(e) is not Call:
             return e
         types = self.results(e, node)
-        if len(types) != 1 or not isinstance(types[0], (TensorType, TileType)):
+        if not e.op.startswith("self.") and (len(types) != 1 or not isinstance(types[0], (TensorType, TileType))):
             return e
-        var = Var(self.names.fresh(e.op.rpartition(".")[2]), types[0])
-        self.pending.append(Assign((var,), e, self.source.loc(node)))
+        (var,) = self.given_names(e, types if len(types) == 1 else (UNKNOWN,), node)
         return var
+
+    def given_names(self, e: Call, types: tuple[Type, ...], node: ast.expr | ast.stmt) -> tuple[Var, ...]:
+        """The results of a nested call as values: it becomes a statement before the one being read."""
+        variables = tuple([Var(self.names.fresh(e.op.rpartition(".")[2]), t) for t in types])
+        self.pending.append(Assign(variables, e, self.source.loc(node)))
+        return variables
 
 
 def _is_array(e: Expr) -> bool:

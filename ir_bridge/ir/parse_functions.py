@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from ir_bridge.ir.names import Names, base_name
-from ir_bridge.ir.nodes import Expr, Function, Param, Stmt, Symbol, Var
+from ir_bridge.ir.nodes import Expr, Function, Param, Return, Stmt, Symbol, Var, vars_in
+from ir_bridge.ir.ops import type_of
 from ir_bridge.ir.parse_context import Module, Signature
 from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_exprs import ExprReader
@@ -13,7 +14,7 @@ from ir_bridge.ir.parse_rebinds import Rebinds
 from ir_bridge.ir.parse_stmts import StmtReader
 from ir_bridge.ir.parse_text import FunctionText
 from ir_bridge.ir.parse_types import TypeReader, dotted
-from ir_bridge.ir.types import Type
+from ir_bridge.ir.types import UNKNOWN, ScalarType, TensorType, Type
 
 KINDS = ("Opaque", "Orchestration", "InCore", "AIC", "AIV", "Group", "Spmd", "Inline", "Graph")
 
@@ -88,6 +89,7 @@ class FunctionReader:
             if i == 0:
                 doc = _docstring(nodes[0])
             body += self._stmts.block(nodes)
+        signature.found = self._found(body)
         return Function(
             signature.name,
             tuple(self._params),
@@ -99,6 +101,18 @@ class FunctionReader:
             doc,
             loc,
         )
+
+    def _found(self, body: list[Stmt]) -> tuple[Type, ...]:
+        """The types of what the body returns; unknown where a type names what callers do not know."""
+        last = body[-1] if body else None
+        known = {*(p.var for p in self._params), *(v for v in self._module.values.values() if isinstance(v, Var))}
+        found: list[Type] = []
+        for e in last.values if isinstance(last, Return) else ():
+            t = type_of(e)
+            shape = t.shape if isinstance(t, TensorType) else ()
+            named = {v for d in shape if not isinstance(d, int) for v in vars_in(d)}
+            found.append(t if isinstance(t, (TensorType, ScalarType)) and named <= known else UNKNOWN)
+        return tuple(found)
 
     def _decorator(self) -> tuple[str, tuple[tuple[str, Expr], ...]]:
         """(kind, other keywords) of ``@pl.function(type=..., ...)``."""

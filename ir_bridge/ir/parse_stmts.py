@@ -268,7 +268,10 @@ class StmtReader:
             return Return((), loc)
         if isinstance(value, ast.Tuple):
             return Return(tuple([self._exprs.value(v) for v in value.elts]), loc)
-        return Return((self._exprs.value(value),), loc)
+        e = self._exprs.read(value)
+        if type(e) is Call and e.op.startswith("self."):
+            return Return(self._exprs.given_names(e, self._exprs.results(e, node), node), loc)
+        return Return((self._exprs.hoisted(e, value),), loc)
 
     def _pass(self, node: ast.Pass) -> Stmt:
         return Pass(self._source.loc(node))

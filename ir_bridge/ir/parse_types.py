@@ -237,7 +237,7 @@ class TypeReader:
 def substitute(t: Type, table: dict[Var, Expr]) -> Type:
     """A type with the values its dimensions name replaced, all at once: a callee's result as its caller sees it."""
     if isinstance(t, TensorType) and not all(isinstance(d, int) for d in t.shape):
-        return TensorType(tuple([_substituted(d, table) for d in t.shape]), t.dtype, t.view)
+        return TensorType(tuple([_substituted(d, table) for d in t.shape]), t.dtype, t.view, t.distributed)
     return t
 
 
