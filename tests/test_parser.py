@@ -467,11 +467,36 @@ def test_nested_calls_get_statements_of_their_own() -> None:
 
 
 def test_swapped_names_are_read_before_they_are_bound() -> None:
-    f = kernel("x, y = 1, 2\nx, y = y, x\nreturn x, y")
+    f = kernel("x, y = n + 1, n + 2\nx, y = y, x\nreturn x, y")
     ret = f.body[-1]
     assert isinstance(ret, Return)
     table = {s.target: s.value for s in f.body[:-1] if isinstance(s, Assign)}
-    assert [table[table[v]] for v in ret.values] == [Const(2), Const(1)]  # type: ignore[index]
+    n = f.params[2].var
+    assert [table[table[v]] for v in ret.values] == [Binary("+", n, Const(2)), Binary("+", n, Const(1))]  # type: ignore[index]
+
+
+def test_names_of_integers_stand_for_them() -> None:
+    """Sizes that an author names or computes are numbers: a tile of them is static."""
+    f = kernel(
+        "rows, cols = a.shape\nhalf = cols // 2\nx = a[:, half:]\nfor i in pl.range(rows // 4):\n    half = i * 4\nreturn half"
+    )
+    window = next(s.value for s in f.body if isinstance(s, Assign) and isinstance(s.value, Call))
+    assert window.args[1:] == (ListExpr((Const(16), Const(128))), ListExpr((Const(0), Const(128))))
+    loop = next(s for s in f.body if isinstance(s, For))
+    assert (loop.stop, loop.inits) == (Const(4), (Const(128),))
+    one = parse(text_of("t = 4\nreturn t"))
+    assert one.functions[0].body[-1].values == (Const(4),)  # type: ignore[union-attr]
+    assert parse(str(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7 // 2", 3), ("-7 // 2", -4), ("-7 % 4", 1), ("2 * 3 - 1", 5), ("1.0 / 4", None), ("1 // 0", None)]
+)
+def test_arithmetic_on_integers_is_done(text: str, value: int | None) -> None:
+    s = only(f"x = pl.foo({text})")
+    assert isinstance(s, Assign)
+    assert isinstance(s.value, Call)
+    assert (s.value.args[0] == Const(value)) if value is not None else isinstance(s.value.args[0], Binary)
 
 
 # -- subscripts ------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import operator
+from collections.abc import Callable
 from typing import NoReturn
 
 from cost.dtypes import DTYPES, INDEX
@@ -222,6 +224,10 @@ class ExprReader:
         name = _ON_TENSORS.get(op)
         if not _is_array(left) and _is_array(right) and type(ops.type_of(left)) is not OtherType:
             return self._scalar_first(op, left, right, node)
+        if type(left) is Const and type(right) is Const:
+            found = folded(op, left, right)
+            if found is not None:
+                return self.int_const(found, node)
         if _is_array(left):
             if name is None:
                 self.fail(
@@ -464,3 +470,23 @@ class ExprReader:
 def _is_array(e: Expr) -> bool:
     """Is this a tensor or a tile, whole or computed by a call?"""
     return isinstance(ops.type_of(e), (TensorType, TileType))
+
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+def folded(op: str, left: Const, right: Const) -> int | None:
+    """The value of arithmetic on plain integers, as Python has it; None for any other, and beyond 64 bits."""
+    a, b = left.value, right.value
+    if op not in _FOLD or type(a) is not int or type(b) is not int or (left.dtype, right.dtype) != (None, None):
+        return None
+    if b == 0 and op in ("//", "%"):
+        return None
+    found = _FOLD[op](a, b)
+    return found if -(1 << 63) <= found < 1 << 64 else None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 from dataclasses import replace
 
 from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import INDEX_SCALAR, Binary, Const, Expr, ListExpr, Program, Symbol, Var
 from ir_bridge.ir.parse_context import Module
 from ir_bridge.ir.parse_errors import ParseError, Source
-from ir_bridge.ir.parse_exprs import ExprReader
+from ir_bridge.ir.parse_exprs import ExprReader, folded
 from ir_bridge.ir.parse_functions import FunctionReader, signatures
 from ir_bridge.ir.parse_jit import gathered
 from ir_bridge.ir.parse_rebinds import WholeTextNeeded
@@ -166,15 +164,6 @@ def _constant(node: ast.expr, module: Module) -> Expr | None:
         return None
 
 
-_FOLD: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "%": operator.mod,
-}
-
-
 def _folded(e: Expr) -> Expr | None:
     """A constant expression with its arithmetic done; None when it is no constant."""
     if isinstance(e, (Const, Symbol)):
@@ -182,10 +171,8 @@ def _folded(e: Expr) -> Expr | None:
     if isinstance(e, ListExpr):
         items = [_folded(x) for x in e.items]
         return None if any(x is None for x in items) else ListExpr(tuple([x for x in items if x is not None]), e.is_tuple)
-    if isinstance(e, Binary) and e.op in _FOLD:
+    if isinstance(e, Binary):
         left, right = _folded(e.left), _folded(e.right)
-        if isinstance(left, Const) and isinstance(right, Const) and type(left.value) is int and type(right.value) is int:
-            if e.op in ("//", "%") and right.value == 0:
-                return None
-            return Const(_FOLD[e.op](left.value, right.value))
+        found = folded(e.op, left, right) if isinstance(left, Const) and isinstance(right, Const) else None
+        return None if found is None else Const(found)
     return None

@@ -17,10 +17,12 @@ from ir_bridge.ir.nodes import (
     ZERO,
     Assign,
     Call,
+    Const,
     Expr,
     For,
     If,
     ListExpr,
+    Loc,
     LoopKind,
     Pass,
     Return,
@@ -199,12 +201,19 @@ class StmtReader:
         target = node.targets[0]
         if type(target) is ast.Name:
             e = self._exprs.read(node.value)
-            return Assign((self._define(target.id, self._result(e, node)),), e, self._source.loc(node))
+            return self._named(target.id, e, self._result(e, node), self._source.loc(node))
         if isinstance(target, (ast.Tuple, ast.List)):
             return self._assign_tuple(target, node)
         if isinstance(target, ast.Subscript):
             return self._assign_subscript(target, node)
         self._source.fail(node, "an assignment to something that is no name", "name = value")
+
+    def _named(self, name: str, e: Expr, t: Type, loc: Loc) -> Assign:
+        """``name = e``; a name of a plain integer stands for that integer where it is used, so that shapes may be made of it."""
+        s = Assign((self._define(name, t),), e, loc)
+        if type(e) is Const and type(e.value) is int and e.dtype is None:
+            self._exprs.env[name] = e
+        return s
 
     def _assign_tuple(self, target: ast.Tuple | ast.List, node: ast.Assign) -> Stmt | list[Stmt]:
         names = [t.id for t in target.elts if type(t) is ast.Name]
@@ -216,7 +225,7 @@ class StmtReader:
             if len(e.items) != len(names):
                 self._source.fail(node, f"{len(e.items)} values for {len(names)} names", "as many names as values")
             types = [ops.type_of(x) for x in e.items]
-            return [Assign((self._define(n, t),), x, loc) for n, t, x in zip(names, types, e.items, strict=True)]
+            return [self._named(n, x, t, loc) for n, t, x in zip(names, types, e.items, strict=True)]
         found = self._exprs.results(e, node)
         if len(found) != len(names):
             if found and found != (UNKNOWN,):
