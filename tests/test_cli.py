@@ -240,6 +240,27 @@ def test_run_compares(run: Any, tiled: Path, tmp_path: Path) -> None:
     assert run("run", CHAIN, other, "--floats", "--tolerance", "0.5").code == 0
 
 
+def test_run_compares_a_tensor_kernel_with_what_became_of_it(run: Any, tmp_path: Path) -> None:
+    """What the kernel returns is an output parameter of the converted and of the tiled program, and returned by them."""
+    source, converted, tiled = (tmp_path / n for n in ("kernel.py", "converted.py", "tiled.py"))
+    source.write_text(
+        "import pypto.language as pl\n\n@pl.jit.incore\n"
+        "def kernel(x: pl.Tensor[[64, 64], pl.BF16], o: pl.InOut[pl.Tensor[[64, 64], pl.BF16]]):\n"
+        "    o[:, :] = pl.add(x, o)\n"
+        "    return pl.matmul(x, x, out_dtype=pl.FP32), o, pl.add(x, x)\n"
+    )
+    run("tile", source, "--stop-after", "convert", "-o", converted)
+    run("tile", source, "-o", tiled)
+    for one, two in ((source, converted), (source, tiled), (tiled, source), (tiled, converted)):
+        found = run("run", one, two, "--json")
+        assert found.code == 0
+        assert [(o["shape"], o["agree"]) for o in found.json["outputs"]] == [([64, 64], True)] * 3
+    tiled.write_text(tiled.read_text().replace("tile.add(x_tile, x_tile)", "tile.sub(x_tile, x_tile)"))
+    found = run("run", source, tiled, "--json")
+    assert found.code == 1
+    assert [o["agree"] for o in found.json["outputs"]].count(False) == 1
+
+
 def test_run_saves_and_reads_back(run: Any, tiled: Path, tmp_path: Path) -> None:
     saved = tmp_path / "run.npz"
     first = run("run", CHAIN, "--floats", "--seed", "9", "--save", saved)

@@ -64,12 +64,13 @@ def run(
     arrays = _arrays(program, inputs, seed, floats, options.whole_numbers(dim, "--dim", "--dim T=64"), function)
     results = _execute(program, file, function, arrays)
     if save is not None:
-        _save(save, arrays, results)
+        _save(save, arrays, _once(results))
     if second is None or other is None:
-        _tell(file, results, json)
+        _tell(file, _once(results), json)
         return DONE
     allowed = tolerance if tolerance is not None else 0.0 if inputs is None and not floats else TOLERANCE
-    comparisons = compare(results, _execute(second, other, function, arrays), allowed)
+    again = _execute(second, other, function, _without_outputs(arrays, program, second, function))
+    comparisons = compare(*matched(results, again), allowed)
     _tell_comparison(file, other, comparisons, allowed, json)
     return DONE if all(c.agree for c in comparisons) else FOUND
 
@@ -99,17 +100,54 @@ def _arrays(
     return saved if saved and all(n.startswith(("in_", "out_")) for n in found) else found
 
 
+def _without_outputs(arrays: dict[str, Any], first: Program, second: Program, function: str | None) -> dict[str, Any]:
+    """The arrays for the second program: without those of outputs that only the first, a converted one, has as parameters."""
+    from ir_bridge.ir.interpreter_errors import ExecuteError
+    from ir_bridge.ir.interpreter_inputs import entry
+    from ir_bridge.ir.names import base_name
+    from ir_bridge.ir.nodes import Direction
+
+    try:
+        mine, other = entry(first, function), entry(second, function)
+    except ExecuteError:
+        return arrays  # running it will say so
+    outputs = {base_name(p.var.name) for p in mine.params if p.direction is Direction.OUT}
+    outputs -= {base_name(p.var.name) for p in other.params}
+    return {n: a for n, a in arrays.items() if base_name(n) not in outputs}
+
+
 def _execute(program: Program, file: str, function: str | None, arrays: dict[str, Any]) -> dict[str, Any]:
-    """What the program computes, by name; results that are an output parameter once more are left out."""
+    """What the program computes, by name."""
     import tilesat
 
     try:
         with progress(f"running {file}"):
-            results = tilesat.execute(program, function, **arrays)
+            results: dict[str, Any] = tilesat.execute(program, function, **arrays)
     except tilesat.TilesatError as error:
         raise UsageError(f"{file}: {error}") from None
+    return results
+
+
+def _once(results: dict[str, Any]) -> dict[str, Any]:
+    """The results without those that are an output parameter once more."""
     named = [v for n, v in results.items() if not n.startswith("return")]
     return {n: v for n, v in results.items() if not (n.startswith("return") and any(v is x for x in named))}
+
+
+def matched(first: dict[str, Any], second: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two runs' results, to be compared name by name: each value once, under a name that both have where there is one.
+
+    What a tensor program returns is an output parameter of the program converted from it, and returned by that as well.
+    """
+    repeats = set(first).difference(_once(first)) & set(second).difference(_once(second))
+    a, b = ({n: v for n, v in r.items() if n not in repeats} for r in (first, second))
+    common = set(a) & set(b)
+
+    def told(results: dict[str, Any]) -> dict[str, Any]:
+        known = [results[n] for n in common]
+        return {n: v for n, v in results.items() if n in common or not any(v is x for x in known)}
+
+    return told(a), told(b)
 
 
 def _save(path: str, arrays: dict[str, Any], results: dict[str, Any]) -> None:
