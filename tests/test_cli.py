@@ -67,6 +67,32 @@ def variant(tmp_path: Path, old: str, new: str) -> Path:
     return path
 
 
+MISSPELT = """import pypto.language as pl
+
+@pl.jit.incore
+def kernel(x: pl.Tensor[[16, 16], pl.FP32]):
+    y = pl.matmull(x, x)
+    return y
+"""
+
+
+def test_operations_that_may_be_misspelt_are_told_on_stderr(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(MISSPELT)
+    line = f"note: pl.matmull is not known and is carried along as it stands; did you mean pl.matmul? [kernel, {file}:5:5]"
+    for command in (["tile", file], ["tile", file, "--stop-after", "convert"], ["verify", file]):
+        found = run(*command)
+        assert found.code == 0
+        assert line in found.err
+        assert "did you mean" not in found.out
+    assert "did you mean" not in run("tile", file, "--quiet").err
+    (row,) = run("tile", file, "--json").json["unknown_operations"]
+    assert row == {"op": "matmull", "nearest": "matmul", "function": "kernel", "where": f"{file}:5:5"}
+    assert "did you mean matmul?" in run("run", file).err
+    file.write_text(MISSPELT.replace("matmull", "matmul"))
+    assert "note:" not in run("tile", file).err
+
+
 # -- tile -----------------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +155,7 @@ def test_tile_follows_a_link(run: Any, tmp_path: Path) -> None:
 def test_tile_json_is_the_schema_that_the_page_lists(run: Any, tmp_path: Path) -> None:
     data = run("tile", CHAIN, "--json", "-t", "910B", "-o", tmp_path / "o.py").json
     head = ["schema", "file", "target", "planner", "rules", "cost_model", "extractor", "cycles"]
-    assert list(data) == [*head, "decisions", "diagnostics", "report", "program"]
+    assert list(data) == [*head, "decisions", "diagnostics", "unknown_operations", "report", "program"]
     assert (data["schema"], data["target"], data["cycles"]) == ("tilesat.tile/1", "ascend910b", 7294)
     fields = "name function op where M N K dtype form placement m n k stationarity double_buffer_c wall_cycles breakdown"
     assert list(data["decisions"][0]) == [*fields.split(), "candidates", "unit"]

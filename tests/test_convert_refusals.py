@@ -96,7 +96,22 @@ CASES = {
     "a scope of a computed value": (
         f"x: {tensor('16, 64')}",
         "y = pl.exp(x)\nwith pl.pinned(y):\n    z = pl.add(y, y)\nreturn z",
-        ["an expression takes y, which is computed on chip", "<string>:11:9"],
+        ["pinned takes y, which is computed on chip", "<string>:11:9"],
+    ),
+    "a value of a misspelt operation, stored": (
+        f"x: {tensor('16, 16')}, out: pl.Out[{tensor('16, 16')}]",
+        "z = pl.matmull(x, x)\nout[:, :] = z\nreturn out",
+        ["assemble takes z, whose type is not known", "matmull at <string>:10:9", "(did you mean matmul?)", "<string>:11:9"],
+    ),
+    "a value of a misspelt operation, added": (
+        f"x: {tensor('16, 16')}",
+        "z = pl.matmull(x, x)\ny = pl.exp(x)\nreturn pl.add(y, z)",
+        ["add takes z, whose type is not known", "matmull at <string>:10:9", "(did you mean matmul?)", "<string>:12:9"],
+    ),
+    "a misspelt operation on a computed value": (
+        f"x: {tensor('16, 16')}",
+        "y = pl.exp(x)\nreturn pl.matmull(y, x)",
+        ["matmull takes y, which is computed on chip", "did you mean matmul?"],
     ),
     "memory that nobody returns": (
         f"x: {tensor('16, 64')}",

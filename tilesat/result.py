@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from egraph_rules.engine import Report
     from extraction.explain import Explanation
+    from ir_bridge.ir.misspelt import UnknownOperation
     from ir_bridge.ir.nodes import Program
 
 
@@ -114,6 +115,14 @@ class Tiling:
     def unit(self) -> str:
         """What the cost model counts: cycles, and of some models bytes, multiply-adds or points."""
         return next((d.unit for d in self.decisions if d.wall_cycles is not None), "cycles")
+
+    @cached_property
+    def unknown_operations(self) -> tuple[UnknownOperation, ...]:
+        """Operations of the source that are not known and were carried along as they stand, though one of nearly that name is
+        known: they may be misspelt."""
+        from ir_bridge.ir.misspelt import misspelt
+
+        return misspelt(self.source)
 
     def explain(self, name: str, against: tuple[int, int, int] | None = None) -> Explanation:
         """Why product ``name`` got its schedule: against the runner-up and, if given, the tile (m, n, k), term by term in the

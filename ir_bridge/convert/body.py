@@ -14,6 +14,7 @@ from ir_bridge.convert.demands import Box, Demands, box_of
 from ir_bridge.convert.errors import ConvertError, refuse
 from ir_bridge.convert.flow import Flow, yielded
 from ir_bridge.convert.registry import Conversion, Input, Site, conversion_of
+from ir_bridge.ir.misspelt import nearest_operation
 from ir_bridge.ir.nodes import (
     NOWHERE,
     Assign,
@@ -39,7 +40,7 @@ from ir_bridge.ir.nodes import (
 )
 from ir_bridge.ir.ops import OpError, lookup, make, result_types, type_of
 from ir_bridge.ir.ops_tensor import valid_of
-from ir_bridge.ir.types import Dim, Space, TensorType, TileType
+from ir_bridge.ir.types import Dim, OtherType, Space, TensorType, TileType
 
 #: Spaces a Vec consumer reads from as conversion leaves it; a product crosses over when spaces are inferred.
 _VECTOR = (Space.VEC, Space.ACC)
@@ -207,6 +208,8 @@ class BodyConverter:
         return self.emit("tile.load", source, list(offsets), list(physical), list(valid), name=name, **kwargs)
 
     def _operand(self, e: Expr, index: int, s: Assign, call: Call, c: Conversion) -> Expr:
+        if type(e) is Var and isinstance(e.type, OtherType) and c.wants_tensor(index):
+            raise self._of_unknown_type(call.op, e)
         if index in c.memory or (c.view and index == 0):
             return self.memory(e)
         if type(e) is not Var or not isinstance(e.type, (TensorType, TileType)):
@@ -215,6 +218,20 @@ class BodyConverter:
         if i is None:
             return self.tile(e) if index in c.any_size else self.vector(e)
         return self._input(e, s, call, c, i)
+
+    def _of_unknown_type(self, op: str, *operands: Expr) -> ConvertError:
+        """The refusal of an operation on values whose type nobody gives, because they come from an unknown operation."""
+        v = next((e for e in operands if type(e) is Var and isinstance(e.type, OtherType)), None)
+        if v is None:
+            return self.refusal(f"{op} inside of an expression", "give its result a name first")
+        made = next((s for s in walk(self.function.body) if isinstance(s, Assign) and v in s.targets), None)
+        why = ""
+        if made is not None and isinstance(made.value, Call) and lookup(made.value.op) is None:
+            near = nearest_operation(made.value.op)
+            why = f": {made.value.op} at {made.loc} is not known" + ("" if near is None else f" (did you mean {near}?)")
+        return self.refusal(
+            f"{op} takes {v.name}, whose type is not known{why}", f"annotate it: {v.name}: pl.Tensor[[...], pl.DTYPE] = ..."
+        )
 
     def _input(self, e: Var, s: Assign, call: Call, c: Conversion, i: Input) -> Expr:
         landing = i.demand.landing
@@ -237,6 +254,8 @@ class BodyConverter:
             if c is not None and c.stays:
                 value = c.rule(self, Site(e, tuple([self.memory(a) for a in e.args]), None, "", self.loc))
                 return value if value is not None else e
+            if c is not None:
+                raise self._of_unknown_type(e.op, *e.args)
             args = tuple([self.scalar(a) for a in e.args])
             return e if args == e.args else Call(e.op, args, e.kwargs, e.attrs)
         if isinstance(e, Binary):
@@ -325,12 +344,7 @@ class BodyConverter:
             return
         for a in vars_in(value):
             if a in self.env:
-                known = isinstance(s.value, Call) and s.value.op not in ("call", "getattr")
-                what = s.value.op if known and isinstance(s.value, Call) else "an expression"
-                raise self.refusal(
-                    f"{what} takes {a.name}, which is computed on chip, and no conversion is registered for it",
-                    f"store {a.name} to a pl.Out parameter first, or use an operation that converts",
-                )
+                raise self.refusal(*stray_use(s.value, a))
         self.out.append(s if value is s.value else Assign(s.targets, value, s.loc))
 
     # -- loops and branches --------------------------------------------------------------------------------------------
@@ -501,6 +515,17 @@ class BodyConverter:
                 outer, self.out = self.out, statements
                 values[n] = self.to_vec(value, shape) if space is Space.VEC else self.move(value, space)
                 self.out = outer
+
+
+def stray_use(e: Expr, v: Var) -> tuple[str, str]:
+    """(problem, repair) of an expression that takes a value which has become a tile, and that nobody knows how to convert."""
+    op = e.op if isinstance(e, Call) and e.op not in ("call", "getattr") else None
+    near = None if op is None else nearest_operation(op)
+    hint = "" if near is None else f" (did you mean {near}?)"
+    return (
+        f"{op or 'an expression'} takes {v.name}, which is computed on chip, and no conversion is registered for it{hint}",
+        f"store {v.name} to a pl.Out parameter first, or use an operation that converts",
+    )
 
 
 def _logical(v: Var) -> tuple[Dim, ...]:

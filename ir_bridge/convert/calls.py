@@ -13,7 +13,7 @@ from dataclasses import replace
 from ir_bridge.convert.access import access_of, arguments, called, with_directions
 from ir_bridge.convert.binding import Binding, bind, instantiated
 from ir_bridge.convert.errors import refuse
-from ir_bridge.convert.incore import Converted, insertion
+from ir_bridge.convert.incore import Converted, insertion, type_or_unknown
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import (
     Assign,
@@ -37,7 +37,7 @@ from ir_bridge.ir.nodes import (
     vars_in,
     walk,
 )
-from ir_bridge.ir.ops import as_expr, make, type_of
+from ir_bridge.ir.ops import as_expr, make
 from ir_bridge.ir.types import UNKNOWN, TensorType, Type
 
 #: Kinds that only forward to the functions they call.
@@ -70,7 +70,7 @@ class CallUpdater:
         last = self.caller.body[-1] if self.caller.body else None
         if self.caller.returns or not isinstance(last, Return):
             return self.caller.returns
-        return tuple([self.known.get(e, e.type) if isinstance(e, Var) else type_of(e) for e in last.values])
+        return tuple([self.known.get(e, e.type) if isinstance(e, Var) else type_or_unknown(e) for e in last.values])
 
     def _block(self, block: Block) -> Block:
         outer, self.out = self.out, []

@@ -17,7 +17,7 @@ from ir_bridge.convert.access import (
     refuse_mixed_stores,
     with_directions,
 )
-from ir_bridge.convert.body import BodyConverter
+from ir_bridge.convert.body import BodyConverter, stray_use
 from ir_bridge.convert.demands import demands_of
 from ir_bridge.convert.errors import refuse
 from ir_bridge.convert.flow import Flow, flow_of
@@ -45,8 +45,8 @@ from ir_bridge.ir.nodes import (
     vars_in,
     walk,
 )
-from ir_bridge.ir.ops import make, type_of
-from ir_bridge.ir.types import OtherType, TensorType, TileType, Type
+from ir_bridge.ir.ops import OpError, make, type_of
+from ir_bridge.ir.types import UNKNOWN, OtherType, TensorType, TileType, Type
 
 #: Policies that a load may name, by the number the outlining step writes.
 _CACHE_POLICIES = {0: "pl.CachePolicy.DEFAULT", 1: "pl.CachePolicy.BYPASS"}
@@ -95,7 +95,15 @@ def convert_function(
 def result_types_of(f: Function) -> tuple[Type, ...]:
     """The types of a function's results: declared, or those of what it returns."""
     last = f.body[-1] if f.body else None
-    return f.returns or (tuple([type_of(e) for e in last.values]) if isinstance(last, Return) else ())
+    return f.returns or (tuple([type_or_unknown(e) for e in last.values]) if isinstance(last, Return) else ())
+
+
+def type_or_unknown(e: Expr) -> Type:
+    """The type of an expression; unknown where an operation in it takes something of unknown type."""
+    try:
+        return type_of(e)
+    except OpError:
+        return UNKNOWN
 
 
 def _position(f: Function, v: Var) -> int:
@@ -273,12 +281,7 @@ def _refuse_lost_uses(before: Function, after: Function) -> None:
         for e in expressions_of(s):
             for v in vars_in(e):
                 if v in lost:
-                    raise refuse(
-                        after.name,
-                        f"an expression takes {v.name}, which is computed on chip",
-                        f"store {v.name} to a pl.Out parameter first, or use an operation that converts",
-                        s.loc,
-                    )
+                    raise refuse(after.name, *stray_use(e, v), s.loc)
 
 
 def _values_of(s: Stmt) -> list[Var]:

@@ -69,6 +69,10 @@ class Conversion:
     boxes_through: bool = False
     stays: bool = False
 
+    def wants_tensor(self, index: int) -> bool:
+        """Must the operand be a tensor or tile, as far as the registration says?"""
+        return index in self.memory or index in self.any_size or self.input_at(index) is not None or (self.view and index == 0)
+
     def input_at(self, index: int) -> Input | None:
         for i in self.inputs:
             if i.index == index:

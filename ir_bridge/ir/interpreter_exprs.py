@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cost.dtypes import DType
+from ir_bridge.ir.misspelt import nearest_operation
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Binary, Call, Const, DictExpr, Expr, Index, ListExpr, Symbol, Unary, Var
 from ir_bridge.ir.ops import OpError, canonical, lookup
@@ -190,7 +191,9 @@ def _one_or_all(results: list[Any]) -> Any:
 
 def _unsupported(op: str) -> Getter:
     def fail(env: Env) -> Any:
-        raise SemanticsError(f"{op} has no reference semantics: it is carried along, not executed")
+        near = nearest_operation(op)
+        hint = "" if near is None else f" (did you mean {near}?)"
+        raise SemanticsError(f"{op} has no reference semantics: it is carried along, not executed{hint}")
 
     return fail
 

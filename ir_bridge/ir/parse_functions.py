@@ -6,7 +6,7 @@ import ast
 
 from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import Expr, Function, Param, Return, Stmt, Symbol, Var, vars_in
-from ir_bridge.ir.ops import type_of
+from ir_bridge.ir.ops import OpError, type_of
 from ir_bridge.ir.parse_context import Module, Signature
 from ir_bridge.ir.parse_errors import nearest
 from ir_bridge.ir.parse_exprs import ExprReader
@@ -108,7 +108,10 @@ class FunctionReader:
         known = {*(p.var for p in self._params), *(v for v in self._module.values.values() if isinstance(v, Var))}
         found: list[Type] = []
         for e in last.values if isinstance(last, Return) else ():
-            t = type_of(e)
+            try:
+                t = type_of(e)
+            except OpError:
+                t = UNKNOWN  # an operation on something of unknown type
             shape = t.shape if isinstance(t, TensorType) else ()
             named = {v for d in shape if not isinstance(d, int) for v in vars_in(d)}
             found.append(t if isinstance(t, (TensorType, ScalarType)) and named <= known else UNKNOWN)

@@ -54,6 +54,8 @@ def tile(
     program = read_program(file)
     if stop_after is not None:
         options.one_of(stop_after, STAGES, "--stop-after")
+        if not quiet:
+            tell_misspelt(program)
         return _deliver(str(_converted(program, target)), out)
     tiling = tiled(
         program,
@@ -119,10 +121,20 @@ def tell(tiling: Tiling) -> None:
         show_table((*COLUMNS, f">{tiling.unit}"), [decision_row(d) for d in tiling.decisions], sys.stderr)
     for hint in tiling.diagnostics:
         note(str(hint))
+    for unknown in tiling.unknown_operations:
+        note(f"note: {unknown}")
     report = tiling.report
     products = f"{len(tiling.decisions)} product{'' if len(tiling.decisions) == 1 else 's'}"
     ended = f"{report.stop.value} after {report.iterations} iterations, {report.nodes:,} e-graph rows"
     note(f"{products}, {tiling.cycles:,.0f} {tiling.unit} predicted; {ended}")
+
+
+def tell_misspelt(program: Program) -> None:
+    """Operations that may be misspelt, on stderr."""
+    from ir_bridge.ir.misspelt import misspelt
+
+    for unknown in misspelt(program):
+        note(f"note: {unknown}")
 
 
 def decision_row(d: ProductDecision) -> tuple[str, ...]:
@@ -155,6 +167,9 @@ def as_data(
         "cycles": tiling.cycles,
         "decisions": [dataclasses.asdict(d) for d in tiling.decisions],
         "diagnostics": [{"code": h.code, "op": h.op, "message": h.message, "where": h.where} for h in tiling.diagnostics],
+        "unknown_operations": [
+            {"op": u.op, "nearest": u.nearest, "function": u.function, "where": str(u.loc)} for u in tiling.unknown_operations
+        ],
         "report": {
             "stop": report.stop.value,
             "iterations": report.iterations,

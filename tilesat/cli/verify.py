@@ -8,6 +8,7 @@ from tilesat.cli import options
 from tilesat.cli.files import read_program
 from tilesat.cli.outcome import DONE, FOUND, command
 from tilesat.cli.output import note, progress, show_json
+from tilesat.cli.tile import tell_misspelt
 
 
 def register(app: typer.Typer) -> None:
@@ -42,5 +43,6 @@ def verify(file: options.File, target: options.TargetName = "ascend910b", json: 
     else:
         for f in findings:
             print(f)
+        tell_misspelt(program)
         note(f"{file}: {len(findings) or 'no'} finding{'' if len(findings) == 1 else 's'} on {hardware.name}")
     return FOUND if findings else DONE
