@@ -436,6 +436,17 @@ def test_transpose_takes_no_scratch() -> None:
     assert lines(text, "tile.transpose") == ["pl.tile.transpose(x_tile, 0, 1)"]
 
 
+@pytest.mark.parametrize(("axes", "shape"), [("1, 2", [2, 32, 16]), ("-1, -2", [2, 32, 16]), ("0, 1", [16, 2, 32])])
+def test_transpose_is_one_operation_at_any_rank(axes: str, shape: list[int]) -> None:
+    """Pages are the business of the step that flattens tiles to two dimensions, as the scratch is."""
+    source = parse(program(kernel(f"x: {tensor('2, 16, 32')}", f"e = pl.exp(x)\nreturn pl.transpose(e, {axes})")))
+    after = convert(source)
+    assert lines(str(after), "tile.transpose") == [f"pl.tile.transpose(e_tile, {axes})"]
+    assert f"ret0_out: pl.Out[pl.Tensor[{shape}, pl.FP32]]" in str(after)
+    inputs = inputs_for(source, 3)
+    assert equal_results(execute(source, **inputs), execute(after, **inputs))
+
+
 def test_transposed_operands_are_views_of_natural_loads() -> None:
     text = body(f"a: {tensor('64, 16', BF)}, b: {tensor('32, 64', BF)}",
                 "return pl.matmul(a, b, a_trans=True, b_trans=True, out_dtype=pl.FP32)")  # fmt: skip

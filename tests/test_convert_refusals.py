@@ -48,11 +48,6 @@ CASES = {
         "return pl.row_sum(x)",
         ["pl.row_sum of a tensor whose size is known only at run time", "valid_shape"],
     ),
-    "a transpose of rank 3": (
-        f"x: {tensor('2, 16, 16')}",
-        "return pl.transpose(x, 1, 2)",
-        ["pl.transpose of a tensor of rank 3", "transpose 2-D slices"],
-    ),
     "stretching at rank 3": (
         f"x: {tensor('2, 16, 16')}, y: {tensor('1, 16, 16')}",
         "return pl.add(x, y)",

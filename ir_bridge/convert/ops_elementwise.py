@@ -185,10 +185,7 @@ def _cast(b: BodyConverter, s: Site) -> Expr:
 
 @conversion("tensor.transpose")
 def _transpose(b: BodyConverter, s: Site) -> Expr:
-    """Three arguments: the scratch tile the instruction wants is no operand, and comes later."""
-    shape = tile_type(s.args[0]).shape
-    if len(shape) != 2:
-        raise b.refusal(f"pl.transpose of a tensor of rank {len(shape)}", "transpose 2-D slices of it")
+    """Three arguments, at any rank: the scratch tile the instruction wants is no operand; it and the pages come later."""
     return b.emit("tile.transpose", *s.args, name=s.name)
 
 

@@ -298,6 +298,14 @@ def dims(op: str, name: str, value: Expr) -> tuple[Dim, ...]:
     return found
 
 
+def number(op: str, name: str, e: Expr) -> int:
+    """An argument that must be a literal integer."""
+    value = as_dim(e)
+    if not isinstance(value, int):
+        raise OpError(f"{op}: {name} must be a number, not an expression")
+    return value
+
+
 def show(shape: tuple[Dim, ...]) -> str:
     """A shape as messages write it; dimensions that are expressions show as their name or ``?``."""
     return "[" + ", ".join(str(d) if isinstance(d, int) else getattr(d, "name", "?") for d in shape) + "]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cost.dtypes import INT32, DType, accumulator
 from ir_bridge.ir.nodes import Const, Expr
-from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, as_dim, dims, dtype_of, register, show
+from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, dims, dtype_of, number, register, show
 from ir_bridge.ir.ops_tensor import computed, elements, tensor_operand
 from ir_bridge.ir.ops_tile import CAST_MODES, same_dim
 from ir_bridge.ir.ops_types import operand_type
@@ -19,14 +19,6 @@ def flag(kw: Kwargs, name: str) -> bool:
     """A literal keyword that is True; absent means False."""
     value = kw.get(name)
     return isinstance(value, Const) and bool(value.value)
-
-
-def number(op: str, name: str, e: Expr) -> int:
-    """An argument that must be a literal integer."""
-    value = as_dim(e)
-    if not isinstance(value, int):
-        raise OpError(f"{op}: {name} must be a number, not an expression")
-    return value
 
 
 def broadcast(op: str, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:

@@ -16,6 +16,7 @@ from ir_bridge.ir.ops_registry import (
     TypeRule,
     dims,
     dtype_of,
+    number,
     register,
     show,
     tile_of,
@@ -148,10 +149,20 @@ def _scatter(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
 
 
 def _transpose(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:
-    a = _tile("tile.transpose", "the operand", args[0])
-    if len(a.shape) != 2:
-        raise OpError(f"tile.transpose: the operand must be a 2-D tile, not {show(a.shape)}")
-    return (vector_result(a, a.shape[::-1], a.valid[::-1]),)
+    op = "tile.transpose"
+    a = _tile(op, "the operand", args[0])
+    rank = len(a.shape)
+    one, two = (number(op, name, e) for name, e in zip(("axis1", "axis2"), args[1:3], strict=True))
+    if not (-rank <= one < rank and -rank <= two < rank) or one % rank == two % rank:
+        raise OpError(f"{op}: axes {one} and {two} of a tile of rank {rank}, {show(a.shape)}")
+    return (vector_result(a, swapped(a.shape, one, two), swapped(a.valid, one, two)),)
+
+
+def swapped(shape: tuple[Dim, ...], one: int, two: int) -> tuple[Dim, ...]:
+    """The shape with two of its axes in each other's place."""
+    dims = list(shape)
+    dims[one], dims[two] = dims[two], dims[one]
+    return tuple(dims)
 
 
 def _fillpad(args: tuple[Expr, ...], kw: Kwargs) -> tuple[Type, ...]:

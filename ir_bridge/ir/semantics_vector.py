@@ -191,8 +191,10 @@ def scatter(args: Args, kw: Kw) -> Tile:
 
 @meaning("tile.transpose")
 def transpose(args: Args, kw: Kw) -> Tile:
-    a = args[0]
-    return Tile(a.data.T.copy(), a.valid[::-1], a.dtype)
+    a, one, two = args[:3]
+    valid = list(a.valid)
+    valid[one], valid[two] = valid[two], valid[one]
+    return Tile(a.data.swapaxes(one, two).copy(), tuple(valid), a.dtype)
 
 
 @meaning("tile.fillpad")
