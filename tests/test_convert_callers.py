@@ -296,3 +296,19 @@ def test_sizes_of_a_callee_are_bound_through_a_chain_of_calls(returns: str) -> N
     assert lines(str(after), "tensor.create") == ["pl.tensor.create([16, 64], dtype=pl.FP32, layout=pl.TensorLayout.ND)"] * 2
     inputs = random_inputs(before, seed=1)
     assert equal_results(execute(before, **inputs), execute(after, **inputs))
+
+
+def test_arguments_given_by_name_go_before_the_outputs() -> None:
+    k = kernel(f"{X}, y: {tensor('16, 64')}", "return pl.sub(x, y)", tensor("16, 64"))
+    main = caller("a = self.kernel(y=x, x=y)\nb = self.kernel(x, y=y)\nreturn a, b", parameters=f"{X}, y: {tensor('16, 64')}")
+    before = parse(program(k, main))
+    after = convert(before)
+    assert lines(str(after), "self.kernel") == ["self.kernel(y, x, ret0_out)", "self.kernel(x, y, ret0_out_1)"]
+    inputs = random_inputs(before, seed=1)
+    assert equal_results(execute(before, **inputs), execute(after, **inputs))
+
+
+def test_keywords_of_a_submission_stay_keywords() -> None:
+    k = kernel(X, "return pl.exp(x)", tensor("16, 64"))
+    text = converted(k, caller("a, t = pl.submit(self.kernel, x=x, deps=[])\nreturn a", "Group"))
+    assert lines(text, "pl.submit") == ["pl.submit(self.kernel, x, ret0_out, deps=[])"]

@@ -132,7 +132,11 @@ class CallUpdater:
         missing = _left_out(callee, given) if submitted else []
         if not done.outputs and not missing:
             return s
-        filled = list(given_args)
+        filled, kwargs = list(given_args), call.kwargs
+        names = {base_name(p.var.name) for p in callee.params}
+        if sorted(given) == list(range(len(given))) and any(base_name(k) in names for k, _ in kwargs):
+            filled = [given[i] for i in range(len(given))]  # by position, so that outputs can be put behind them
+            kwargs = tuple([(k, v) for k, v in kwargs if base_name(k) not in names])
         for p in missing:
             filled.append(self._storage(p, binding, s))
         extra = [self._storage(p, binding, s) for p in done.outputs]
@@ -140,7 +144,7 @@ class CallUpdater:
         args = (*filled[:at], *extra, *filled[at:])
         first = call.args[:1] if submitted else ()
         attrs = _shifted(call.attrs, at, len(extra))
-        return replace(s, value=replace(call, args=(*first, *args), attrs=attrs))
+        return replace(s, value=replace(call, args=(*first, *args), kwargs=kwargs, attrs=attrs))
 
     def _storage(self, p: Param, binding: Binding, s: Assign) -> Var:
         """Storage for one output of one call, in the caller's terms; later outputs may name it."""
