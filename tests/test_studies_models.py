@@ -380,7 +380,7 @@ def test_the_report_stands_alone(kept):
     page, text = read_page(out / "report.html")
     assert page.open == []
     assert all(link.startswith("#") for link in page.links), "nothing is fetched"
-    assert not re.search(r"<script|@import|url\((?!#)", text)
+    assert not re.search(r"<script|@import|url\((?!#)|https?:|xlink:", text), "nor is any address named"
     assert page.pictures == 5  # regrets, τ, measured pairs, two timelines
     assert len(page.ids) == len(set(page.ids))
     for model in cost_models():
