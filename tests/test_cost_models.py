@@ -241,6 +241,11 @@ def test_an_exception_names_the_candidate():
         check_prices(FunctionModel("m", price), TWO, P, B910)
 
 
+def test_a_model_that_ends_the_process_is_broken_like_any_other():
+    with pytest.raises(CostModelError, match=r"raised SystemExit: 3 \(candidate 0: .* alone does it\)"):
+        check_prices(FunctionModel("m", lambda c, p, t: sys.exit(3)), TWO, P, B910)
+
+
 def test_a_model_that_gives_walls_alone_has_no_other_terms():
     bare = wall_only(np.array([3.0, 4.0]))
     assert bare.terms(1) == {"wall": 4.0}

@@ -63,7 +63,7 @@ def check_prices(model: CostModel, candidates: Candidates, problem: Problem, tar
         prices = model.price(candidates, problem, target)
     except CostModelError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:  # a model that gives up the whole process is as broken as one that raises
         culprit = _culprit(model, candidates, problem, target)
         raise _error(model, problem, f"raised {type(e).__name__}: {e} ({culprit})") from e
     if not isinstance(prices, Breakdown):
@@ -102,7 +102,7 @@ def _culprit(model: CostModel, candidates: Candidates, problem: Problem, target:
     for row in range(len(candidates)):
         try:
             model.price(candidates.take(np.array([row])), problem, target)
-        except Exception:
+        except (Exception, SystemExit):
             return f"{candidates.row(row)} alone does it"
     return f"no single one of the {len(candidates)} candidates does it alone"
 
