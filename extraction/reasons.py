@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from cost.physical import align_up
-from egraph_rules.language import FRACTAL
+from cost.problem import Problem
+from egraph_rules.language import FRACTAL, problem
 from egraph_rules.program import NO_VALUE, ProductSite, Refusal
 from extraction.snapshot import Snapshot
+
+#: The families whose rules make tiles that are less than the whole product.
+MAKERS_OF_TILES = ("k_split", "mn_grid", "stationarity")
 
 
 def nothing_legal(snap: Snapshot, site: ProductSite, stopped: str | None) -> Refusal:
@@ -18,7 +22,37 @@ def nothing_legal(snap: Snapshot, site: ProductSite, stopped: str | None) -> Ref
     if p.bias == "bias":
         table = f"{snap.target.bias} bytes"
         return Refusal("PH-AT-005", f"the bias of N = {p.N} exceeds the bias table of {table}; load it to Mat, where it is cut")
-    return Refusal("PH-AT-005", f"no tile of {p.M} × {p.N} × {p.K} in {p.a} fits L0; extents below 16 must be padded to 16")
+    return Refusal("PH-AT-005", f"no tile of {p.M} × {p.N} × {p.K} in {p.a} fits L0; {_why_nothing_fits(snap, site.problem, p)}")
+
+
+def _why_nothing_fits(snap: Snapshot, index: int, p: Problem) -> str:
+    """The first thing that keeps every tile of a problem away: its extents, the rule set, the pipelines around it, the target."""
+    small = [f"{name} = {x}" for name, x in (("M", p.M), ("N", p.N), ("K", p.K)) if x < FRACTAL and not p.allow_padding]
+    if small:
+        return f"{_and(small)} must be padded to {FRACTAL}"
+    odd = [f"{name} = {x}" for name, x in (("N", p.N), ("K", p.K)) if x % p.align_n and not p.allow_padding]
+    if odd and p.bias is not None:
+        return f"beside a bias in {p.a}, {_and(odd)} must be padded to a multiple of {p.align_n}"
+    absent = [name for name in MAKERS_OF_TILES if name not in snap.families]
+    if absent:
+        return f"the rule set is without {_and(absent)}, which would make others"
+    stated = _stated(snap, index)
+    if p.bias is not None and stated["bias_cap"] < p.align_n:
+        return f"of each copy of its bias that the pipelines around it keep, the bias table holds {stated['bias_cap']} columns"
+    if stated["copies"] > 1:
+        return f"the pipeline around it keeps {stated['copies']} copies of each panel; give it fewer stages"
+    return f"L0A, L0B and L0C of {snap.target.name} hold {snap.target.l0a}, {snap.target.l0b} and {snap.target.l0c} bytes"
+
+
+def _and(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _stated(snap: Snapshot, index: int) -> dict[str, int]:
+    """What is stated of a problem, by column."""
+    names = [name for name, _ in problem.columns]
+    rows = (dict(zip(names, row, strict=True)) for row in snap.program.facts[problem.name])
+    return next(row for row in rows if row["p"] == index)
 
 
 def no_room(snap: Snapshot) -> Refusal:

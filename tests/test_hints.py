@@ -101,6 +101,54 @@ def test_005_ends_at_sixteen() -> None:
     silent(Case.full(64, 16, 1024).text(), "k_loop")
 
 
+@pytest.mark.parametrize(
+    ("rules", "absent"),
+    [
+        ("k_split,loads", "without mn_grid and stationarity,"),
+        ("loads,direct_store", "without k_split, mn_grid and stationarity,"),
+        ("all,-mn_grid,-stationarity", "without mn_grid and stationarity,"),
+    ],
+)
+def test_005_names_the_rules_that_are_absent(rules: str, absent: str) -> None:
+    """Where no extent is below 16, padding is no repair."""
+    text = Case.full(48, 336, 16, dtype="fp32").text()
+    said(text, "PH-AT-005", "48 × 336 × 16 in fp32", absent, rules=rules)
+    assert "padded" not in hints(text, rules=rules)[0].message
+    silent(text, "grid_store")
+
+
+def test_005_names_the_small_extents() -> None:
+    (hint,) = hints(Case.full(8, 4, 1024).text())
+    assert hint.message.endswith("no tile of 8 × 4 × 1024 in bf16 fits L0; M = 8 and N = 4 must be padded to 16")
+
+
+def in_a_pipeline(case: Case, stages: int, around: int = 1) -> str:
+    """A case in a pipeline of the author's own, inside another."""
+    head, _, body = case.text().partition("a_mat = ")
+    body = f"a_mat = {body}".rstrip().removesuffix("return out_1").rstrip()
+    loops = [
+        f"for o, (out_o,) in pl.pipeline(4, init_values=(out,), stage={around}):",
+        f"    for j, (out_j,) in pl.pipeline(4, init_values=(out_o,), stage={stages}):",
+        *(f"        {line.strip().replace('[0, 0], out)', '[0, 0], out_j)')}" for line in body.splitlines()),
+        "        inner = pl.yield_(out_1)",
+        "    outer = pl.yield_(inner)",
+        "return outer",
+    ]
+    return head + "\n        ".join(loops) + "\n"
+
+
+def test_005_names_the_copies_of_pipelines() -> None:
+    biased = Case.full(64, 64, 64, op="bias")
+    peeled = in_a_pipeline(Case.full(72, 64, 16), 512)
+    said(peeled, "PH-AT-005", "pipeline around it keeps 512 copies of each panel; give it fewer stages")
+    said(in_a_pipeline(biased, 2, around=16), "PH-AT-005", "the bias table holds 8 columns", op="matmul_bias")
+
+
+def test_005_names_buffers_too_small_for_any_tile() -> None:
+    small = replace(tilesat.get_target("ascend910b"), l0a=256)
+    said(Case.full(64, 64, 64).text(), "PH-AT-005", "L0A, L0B and L0C of ascend910b hold 256, 65536 and 131072", target=small)
+
+
 def test_005_a_bias_in_bias_larger_than_the_table() -> None:
     """910B's bias table is 1 KiB: 256 elements of fp32."""
     said(bias_held(Case.full(64, 272, 64, op="bias").text()), "PH-AT-005", "272", "1024 bytes", op="matmul_bias")
