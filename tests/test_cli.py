@@ -559,7 +559,13 @@ def test_a_picture_does_not_take_the_place_of_the_program(run: Any, tmp_path: Pa
     path, link = tmp_path / "chain.py", tmp_path / "link.svg"
     path.write_bytes(CHAIN.read_bytes())
     link.symlink_to(path)
-    for words in (["egraph", path, "-o", path], ["simulate", path, "--trace", path], ["simulate", path, "--plot", link]):
+    for words in (
+        ["egraph", path, "-o", path],
+        ["simulate", path, "--trace", path],
+        ["simulate", path, "--plot", link],
+        ["run", path, "--save", link],
+        ["run", CHAIN, path, "--save", path],
+    ):
         refused(run(*words), "is the program itself, which would be lost")
     assert path.read_bytes() == CHAIN.read_bytes()
 
@@ -608,6 +614,18 @@ def test_inputs_that_are_no_archive(run: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "pickled.npz", a=np.array([{}], dtype=object))
     refused(run("run", CHAIN, "--inputs", tmp_path / "pickled.npz"), "no .npz archive")
     refused(run("run", CHAIN, "--dim", "T=x"), "'x' for 'T' is no whole number")
+
+
+def test_run_takes_the_dimensions_that_there_are(run: Any, tmp_path: Path) -> None:
+    source = CHAIN.read_text().replace("a: pl.Tensor[[256, 256]", "a: pl.Tensor[[Rows, 256]")
+    path = tmp_path / "dynamic.py"
+    path.write_text(source.replace("\n\n\n@pl.program", '\n\nRows = pl.dynamic("Rows")\n\n\n@pl.program'))
+    assert run("run", path, "--dim", "Rows=256").out == run("run", CHAIN).out
+    refused(run("run", CHAIN, "--dim", "Rows=5"), "'Rows' is no dynamic dimension of kernel's parameters. It has: none")
+    refused(run("run", path, "--dim", "rows=5"), "'rows' is no dynamic dimension", "Did you mean 'Rows'? It has: Rows")
+    refused(run("run", path, "--dim", "Rows=-1"), "dimension Rows = -1: give a whole number from 0")
+    refused(run("run", path, "--dim", f"Rows={10**30}"), "give a whole number from 0")
+    refused(run("run", path, "--dim", "Rows=256", "--inputs", tmp_path / "any.npz"), "--dim", "leave one of the two out")
 
 
 def test_other_refusals(run: Any) -> None:

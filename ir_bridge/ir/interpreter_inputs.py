@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cost.dtypes import DType
+from cost.errors import suggestion
 from ir_bridge.ir.interpreter_errors import ExecuteError
 from ir_bridge.ir.interpreter_exprs import Env, compile_expr
 from ir_bridge.ir.names import base_name
@@ -17,6 +18,8 @@ from ir_bridge.ir.types import Dim, ScalarType, TensorType, TileType
 
 #: Extent that random inputs give a dynamic dimension nobody fixed.
 DEFAULT_EXTENT = 64
+#: No dimension of an array is larger.
+LARGEST_DIMENSION = (1 << 31) - 1
 
 
 def entry(program: Program, name: str | None) -> Function:
@@ -262,12 +265,14 @@ def random_inputs(
     With ``integer`` (the default) all values are whole numbers from -2 to 2, small enough that products over a few thousand
     terms are exact in float32; else floats are standard normal. Output tensors get values too, so that what a program leaves
     unwritten shows. ``dims`` gives dynamic dimensions by name; others are 64. Scalars are small non-negative numbers.
+
+    Raises :class:`ExecuteError` for a name in ``dims`` that is no dynamic dimension, and a value that is no extent.
     """
     main = entry(program, function)
     rng = np.random.default_rng(seed)
-    env: Env = {}
-    for d in _free_dims(main):
-        env[d] = (dims or {}).get(base_name(d.name), DEFAULT_EXTENT)
+    free = _free_dims(main)
+    _check_dims(dims or {}, main, [base_name(d.name) for d in free])
+    env: Env = {d: (dims or {}).get(base_name(d.name), DEFAULT_EXTENT) for d in free}
     found: dict[str, Any] = {}
     for p in main.params:
         t = p.var.type
@@ -289,6 +294,15 @@ def _free_dims(function: Function) -> list[Var]:
             if not isinstance(d, int):
                 found.update({x: None for x in subexpressions(d) if isinstance(x, Var) and x not in params})
     return list(found)
+
+
+def _check_dims(given: Mapping[str, int], function: Function, known: list[str]) -> None:
+    for name, value in given.items():
+        if name not in known:
+            hint = f"{suggestion(name, known)} It has: {', '.join(dict.fromkeys(known)) or 'none'}"
+            raise ExecuteError(f"{name!r} is no dynamic dimension of {function.name}'s parameters.{hint}")
+        if not 0 <= value <= LARGEST_DIMENSION:
+            raise ExecuteError(f"dimension {name} = {value}: give a whole number from 0 to {LARGEST_DIMENSION}")
 
 
 def _random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, integer: bool) -> Array:

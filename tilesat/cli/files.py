@@ -87,9 +87,11 @@ def _take_place(partial: Path, where: Path, mode: int | None) -> None:
     os.replace(partial, where)
 
 
-def not_over(file: str, out: str | None, option: str) -> None:
+def not_over(file: str | None, out: str | None, option: str) -> None:
     """Refuse to put something that is no program in place of the program. Raises WriteError."""
-    if out is not None and file != "-" and os.path.exists(out) and os.path.exists(file) and os.path.samefile(out, file):
+    if file is None or out is None or file == "-":
+        return
+    if os.path.exists(out) and os.path.exists(file) and os.path.samefile(out, file):
         raise WriteError(f"{option}: {out} is the program itself, which would be lost; give another file")
 
 

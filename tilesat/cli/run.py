@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tilesat.cli import options
-from tilesat.cli.files import read_program, write_whole
+from tilesat.cli.files import not_over, read_program, write_whole
 from tilesat.cli.outcome import DONE, FOUND, UsageError, command
 from tilesat.cli.output import progress, show_json, show_table
 
@@ -59,9 +59,14 @@ def run(
 
     Values are those of the reference semantics. With OTHER both run on the same inputs; exits with 1 where their outputs differ.
     """
+    for name in (file, other):
+        not_over(name, save, "--save")
+    values = options.whole_numbers(dim, "--dim", "--dim T=64")
+    if values and inputs is not None:
+        raise UsageError("--dim: the arrays of --inputs have their dimensions already; leave one of the two out")
     program = read_program(file)
     second = None if other is None else read_program(other)
-    arrays = _arrays(program, inputs, seed, floats, options.whole_numbers(dim, "--dim", "--dim T=64"), function)
+    arrays = _arrays(program, inputs, seed, floats, values, function)
     results = _execute(program, file, function, arrays)
     if save is not None:
         _save(save, arrays, _once(results))
