@@ -180,13 +180,17 @@ def test_a_users_family(tmp_path):
 # -- trouble -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_that_cannot_be_read_is_a_row():
-    bad = Entry("bad", "test", "class nonsense(")
-    found = ablate([ENTRIES[2], bad], design=["reference"], workers=0)
-    assert set(found.errors) == {"all | bad", "reference | bad"}
-    assert "ParseError" in found.errors["all | bad"]
-    assert "bad" in str(found)
-    assert found.effects[0].programs == 1
+def test_a_program_that_cannot_be_read_is_a_row_and_only_one():
+    bad, worse = Entry("bad", "test", "class nonsense("), Entry("a | b", "test", error="it is no UTF-8 text")
+    found = ablate([ENTRIES[2], bad, worse], design=["reference", "none"], workers=0)
+    assert list(found.errors) == ["entry bad", "entry a | b"]
+    assert found.errors["entry bad"].startswith("ParseError: bad:1:")
+    assert found.errors["entry a | b"] == "CorpusError: a | b: it is no UTF-8 text"
+    assert str(found).count("ParseError") == 1
+    assert [e.programs for e in found.effects] == [1, 1]
+    rows = list(csv.DictReader(io.StringIO(found.files()["programs.csv"])))
+    assert [(r["set"], r["program"]) for r in rows if r["error"]] == [("", "bad"), ("", "a | b")]
+    assert [r["set"] for r in rows if r["program"] == "small"] == ["all", "reference", "none"]
 
 
 @pytest.mark.parametrize(

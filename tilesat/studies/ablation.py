@@ -22,6 +22,7 @@ from ir_bridge.ir.verifier import verify
 from tilesat.corpus import Entry
 from tilesat.simulation import SimulationError, simulate
 from tilesat.studies import manifest
+from tilesat.studies.errors import StudyError
 from tilesat.studies.rule_sets import Variant
 from tilesat.tiling import tile
 
@@ -56,16 +57,39 @@ class AblationStudy:
         return KIND
 
     def items(self) -> Sequence[str]:
-        return [self.item(v, e) for v in self.sets for e in self.entries]
+        readable: list[Entry] = []
+        broken: list[Entry] = []
+        for e in self.entries:
+            (readable if self._can_be_read(e) else broken).append(e)
+        return [*(self.item(v, e) for v in self.sets for e in readable), *map(self.broken_item, broken)]
+
+    def _can_be_read(self, e: Entry) -> bool:
+        """Does an entry come as far as the rules? What it raises before them, it raises under every set."""
+        try:
+            e.problems(self.target, self.planner)
+        except Exception:  # of whatever kind: its row tells it
+            return False
+        return True
 
     @staticmethod
     def item(v: Variant, e: Entry) -> str:
         """The name of a program's row under a rule set."""
         return f"{v.name}{SEPARATOR}{e.name}"
 
+    @staticmethod
+    def broken_item(e: Entry) -> str:
+        """The name of the one row of an entry that no rule set comes to see, because it cannot be read."""
+        return f"entry {e.name}"
+
     @cached_property
-    def _by_name(self) -> dict[str, tuple[Variant, Entry]]:
-        return {self.item(v, e): (v, e) for v in self.sets for e in self.entries}
+    def _by_name(self) -> dict[str, tuple[Variant | None, Entry]]:
+        found: dict[str, tuple[Variant | None, Entry]] = {self.broken_item(e): (None, e) for e in self.entries}
+        return found | {self.item(v, e): (v, e) for v in self.sets for e in self.entries}
+
+    def about(self, item: str) -> tuple[str, str]:
+        """The rule set (none where it could not be read) and the program of a row."""
+        v, e = self._by_name[item]
+        return "" if v is None else v.name, e.name
 
     @cached_property
     def cost_model(self) -> CostModel:
@@ -95,6 +119,9 @@ class AblationStudy:
 
     def run(self, item: str) -> tuple[dict[str, Any], dict[str, Any]]:
         v, e = self._by_name[item]
+        if v is None:
+            e.problems(self.target, self.planner)
+            raise StudyError(f"{e.name} could not be read and now can; run the study again in a new folder")
         result = self.tiled(v, e)
         report = result.report
         status, why = _status(result, self.target)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilesat.studies.ablation import LEGAL, SEPARATOR
+from tilesat.studies.ablation import LEGAL
 from tilesat.studies.effects import Ablation, Effect, Interaction
 from tilesat.studies.tables import csv_text, markdown, number
 
@@ -46,7 +46,7 @@ def tables(a: Ablation) -> dict[str, str]:
 
 def _items(a: Ablation) -> Iterator[dict[str, Any]]:
     for row in a.rows:
-        name, _, program = row["item"].partition(SEPARATOR)
+        name, program = a.study.about(row["item"])
         about = {"set": name, "program": program}
         if "error" in row:
             yield {**about, "error": row["error"]}
@@ -56,7 +56,7 @@ def _items(a: Ablation) -> Iterator[dict[str, Any]]:
 
 def _matches(a: Ablation) -> Iterator[dict[str, Any]]:
     for row in a.rows:
-        name, _, program = row["item"].partition(SEPARATOR)
+        name, program = a.study.about(row["item"])
         for rule, count in row.get("result", {}).get("matches", {}).items():
             if count:
                 yield {"set": name, "program": program, "rule": rule, "matches": count}
@@ -65,7 +65,7 @@ def _matches(a: Ablation) -> Iterator[dict[str, Any]]:
 def timing_rows(a: Ablation) -> Iterator[dict[str, Any]]:
     """Seconds by set, program and phase."""
     for row in a.rows:
-        name, _, program = row["item"].partition(SEPARATOR)
+        name, program = a.study.about(row["item"])
         for phase, seconds in row.get("seconds", {}).get("phases", {}).items():
             yield {"set": name, "program": program, "phase": phase, "seconds": seconds}
 

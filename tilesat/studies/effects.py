@@ -76,7 +76,7 @@ class Ablation:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Items ("set | program") that failed, and why."""
+        """Items that failed ("set | program"; "entry program" where it cannot be read at all), and why."""
         return {r["item"]: r["error"] for r in self.rows if "error" in r}
 
     @property
