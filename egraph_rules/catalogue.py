@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cost.errors import TilesatError
-from cost.places import is_place, load_object
+from cost.places import is_place
 from egraph_rules.families.accumulate import ACCUMULATE
 from egraph_rules.families.bias_window import BIAS_WINDOW
 from egraph_rules.families.cast_fold import CAST_FOLD
@@ -29,7 +29,7 @@ from egraph_rules.families.stationarity import STATIONARITY
 from egraph_rules.families.vec_staging import VEC_STAGING
 from egraph_rules.families.vector_cast import VECTOR_CAST
 from egraph_rules.families.whole import WHOLE_PRODUCT
-from egraph_rules.rule import Family, Rule
+from egraph_rules.rule import Family, Rule, family_at
 
 
 class RuleSetError(TilesatError):
@@ -124,14 +124,6 @@ def lookup(name: str) -> Family:
     return found
 
 
-def _family_at(place: str) -> Family:
-    """The user's family at ``file.py:NAME``."""
-    found = load_object(place, RuleSetError)
-    if not isinstance(found, Family):
-        raise RuleSetError(f"{place} is {type(found).__name__}, no rule family (a function under @family)")
-    return found
-
-
 def _named(names: Iterable[str], policy: str) -> RuleSet:
     return RuleSet(_in_order(FAMILIES[n] for n in names), policy)
 
@@ -166,7 +158,7 @@ def rules(spec: str | RuleSet | Family | Iterable[str | Family] = "reference") -
         elif not isinstance(item, str):
             raise RuleSetError(f"a rule set is made of names and families; {item!r} is neither")
         elif is_place(item):
-            chosen = chosen + _family_at(item.removeprefix("+"))
+            chosen = chosen + family_at(item.removeprefix("+"), RuleSetError)
         elif item.startswith("-"):
             if item[1:].strip() in NAMED:
                 raise RuleSetError(f"{item[1:].strip()!r} is a whole set; take families away, by name: {', '.join(FAMILIES)}")

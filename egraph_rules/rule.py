@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Union
 
+from cost.errors import TilesatError
+from cost.places import load_object
 from egraph_rules.expr import Condition, Int, Integer, Literal, Variable, literal
 
 
@@ -227,6 +229,14 @@ def family(name: str) -> Callable[[RuleMaker], Family]:
         return Family(name, statement, tuple(make()), make.__module__)
 
     return collect
+
+
+def family_at(place: str, error: type[TilesatError]) -> Family:
+    """The user's family at ``file.py:NAME``. Raises ``error`` where there is none."""
+    found = load_object(place, error)
+    if not isinstance(found, Family):
+        raise error(f"{place} is {type(found).__name__}, no rule family (a function under @family)")
+    return found
 
 
 def rule(

@@ -128,3 +128,64 @@ def test_a_users_family_is_taken_away_by_name() -> None:
     assert "powers_of_two" in mine
     assert (mine - "powers_of_two").names == tilesat.rules("all,-mn_grid").names
     assert "powers_of_two" not in tilesat.rules(f"{RULES},-powers_of_two")
+
+
+PAIRS = """
+from dataclasses import replace
+
+from egraph_rules.batch.merge_batch import MERGE_BATCH, b
+from egraph_rules.expr import predicate
+from egraph_rules.rule import family
+
+
+@predicate
+def pair(b):
+    \"\"\"{b} batches are a pair\"\"\"
+    return b.equals(2)
+
+
+@family("merge_pairs")
+def PAIRS():
+    \"\"\"two batches at a time, no more.\"\"\"
+    for r in MERGE_BATCH.rules:
+        yield replace(r, name=f"{r.name}_of_pairs", when=(*r.when, *([pair(b)] if r.name == "merged_sizes" else [])))
+"""
+
+
+def test_batch_plans_with_the_users_branch(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PAIRS)
+    problem = {"B": 2048, "M": 16, "N": 16, "K": 512, "dtype": "bf16"}
+    ours = tilesat.plan_batch(**problem, branch="merge_batch")
+    assert ours.params["b"] > 2
+    rules = f"all,-merge_batch,{tmp_path / 'mine.py'}:PAIRS"
+    mine = tilesat.plan_batch(**problem, branch="merge_batch", rules=rules)
+    assert mine.params["b"] == 2
+    assert {"merged_sizes_of_pairs", "enter_iter_batch"} <= {r.name for r in mine.report.rules if r.matches}
+    assert tilesat.verify(mine.program, mine.chip.target) == ()
+    gone = tilesat.plan_batch(**problem, rules=f"{rules},-merge_pairs")
+    assert gone.refused["merge_batch"] == ("the rule family merge_batch is switched off",)
+    told = cli("batch", 2048, 16, 16, 512, "--rules", "mine.py:PAIRS", "--json", cwd=tmp_path)
+    assert json.loads(told.stdout)["branch"] == "merge_batch", told.stderr
+    assert json.loads(told.stdout)["params"]["b"] == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("mine.py:NUMBER", "mine.py:NUMBER is int, no rule family (a function under @family)"),
+        ("nowhere.py:X", "nowhere.py:X: there is no file nowhere.py"),
+        (f"{ROOT / 'examples' / 'user_rule.py'}:POWERS_OF_TWO", "which the language does not have"),
+        ("mine.py:STREAM", "a family of yours is called 'stream_k', as a built-in one is; give it a name of its own"),
+        ("all,-mine.py:NUMBER", "unknown branch family"),
+        ("-all", "'all' is every family; take families away, by name: to_matmul"),
+    ],
+)
+def test_places_that_hold_no_branch(tmp_path: Path, place: str, words: str) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from egraph_rules.rule import family\n\nNUMBER = 3\n\n\n"
+        '@family("stream_k")\ndef STREAM():\n    """mine."""\n    yield from ()\n'
+    )
+    done = cli("batch", 64, 16, 16, 256, "--rules", place, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert words in done.stderr

@@ -91,7 +91,8 @@ def plan_batch(
     stored [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the
     "analysis" or of the vendor's "operator". ``order``: the cheapest capable branch by "latency", or the first one in the
     "operator"'s order; ``branch``: this branch and no other. ``deterministic`` False lets partial sums be added in any order.
-    ``rules``: branch families, as ``"all,-merge_batch"``. ``b0``: least number of batches that MergeBatch merges.
+    ``rules``: branch families, as ``"all,-merge_batch"``; yours by their place, ``"all,my_rules.py:FAMILY"``. ``b0``: least
+    number of batches that MergeBatch merges.
 
     Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's
     reasons), :class:`~cost.errors.TilesatError` for arguments that make no problem.

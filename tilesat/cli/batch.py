@@ -37,7 +37,9 @@ def batch(
     any_order: Annotated[
         bool, typer.Option("--nondeterministic", help="Partial sums may be added in any order.", show_default=False)
     ] = False,
-    rules: Annotated[str, typer.Option(metavar="SPEC", help='The branches there are: "all", "all,-merge_batch".')] = "all",
+    rules: Annotated[
+        str, typer.Option(metavar="SPEC", help='The branches there are: "all", "all,-merge_batch"; file.py:FAMILY adds yours.')
+    ] = "all",
     program: Annotated[
         bool, typer.Option("--program", help="Print the plan as a multi-core program instead.", show_default=False)
     ] = False,
