@@ -175,23 +175,27 @@ def _unknown(name: str) -> str:
 def load_target(path: str | os.PathLike[str]) -> Target:
     """Read and validate a description (``.toml``, else JSON); :class:`TargetError` names the file and the field."""
     where = Path(path)
+    return target_from(read_description(where, "target"), str(where))
+
+
+def read_description(where: Path, what: str) -> Any:
+    """The plain data of a description of a ``what`` ("target", "chip") in a TOML or JSON file. Raises :class:`TargetError`."""
     try:
         with where.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except OSError as e:
-        raise TargetError(f"cannot read the target description {where}: {e.strerror or e}") from e
+        raise TargetError(f"cannot read the {what} description {where}: {e.strerror or e}") from e
     if len(raw) > MAX_BYTES:
-        raise TargetError(f"{where} is longer than {MAX_BYTES} bytes, which no target description is")
+        raise TargetError(f"{where} is longer than {MAX_BYTES} bytes, which no {what} description is")
     try:
+        text = raw.decode("utf-8")
         if where.suffix.lower() == ".toml":
             import tomllib
 
-            data: Any = tomllib.loads(raw.decode("utf-8"))
-        else:
-            data = json.loads(raw.decode("utf-8"))
+            return tomllib.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as e:  # JSON, TOML and UTF-8 errors are all ValueErrors
-        raise TargetError(f"the target description {where} is not valid {where.suffix[1:].upper() or 'JSON'}: {e}") from e
-    return target_from(data, str(where))
+        raise TargetError(f"the {what} description {where} is not valid {where.suffix[1:].upper() or 'JSON'}: {e}") from e
 
 
 def target_from(data: object, where: str = "<data>") -> Target:

@@ -551,8 +551,17 @@ def test_descriptions_and_tables_without_end_are_refused_at_once(run: Any, tmp_p
     began = time.process_time()
     refused(run("targets", tmp_path / "zero.json"), "longer than 1048576 bytes")
     refused(run("choose", 64, 64, 64, "--target", tmp_path / "zero.toml"), "longer than 1048576 bytes")
+    refused(run("batch", 8, 64, 64, 64, "--chip", tmp_path / "zero.json"), "longer than 1048576 bytes, which no chip description")
     refused(run("study", "ablation", "--corpus", tmp_path / "zero.csv"), "longer than 4194304 bytes")
     assert time.process_time() - began < 10
+
+
+def test_a_chip_that_is_its_own_base_is_refused(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, base in (("one", "two.json"), ("two", "./one.json"), ("three", "four.json"), ("four", "ascend950pr")):
+        Path(f"{name}.json").write_text(json.dumps({"base": base, "name": name}))
+    refused(run("batch", 8, 64, 64, 64, "--chip", "one.json"), "one.json: its base leads back to itself")
+    assert run("batch", 8, 64, 64, 64, "--chip", "three.json", "--json").json["chip"] == "three"
 
 
 def test_a_picture_does_not_take_the_place_of_the_program(run: Any, tmp_path: Path) -> None:

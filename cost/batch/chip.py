@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from typing import Any
 
 from cost.dtypes import DType, dtype
 from cost.errors import TargetError
-from cost.hardware import Target, get_target
+from cost.hardware import Target, get_target, read_description
 
 #: Operand types that the batch planner knows.
 OPERANDS = ("bf16", "fp16", "fp32", "int8")
@@ -139,6 +138,13 @@ def get_chip(chip: str | os.PathLike[str] | Mapping[str, Any] | Chip) -> Chip:
         return chip
     if isinstance(chip, Mapping):
         return chip_from(chip)
+    if not isinstance(chip, (str, os.PathLike)):
+        raise TargetError(f"a chip is a name, a path, a mapping or a Chip, not {type(chip).__name__}")
+    return _found(chip, ())
+
+
+def _found(chip: str | os.PathLike[str], above: tuple[str, ...]) -> Chip:
+    """The chip of a name or of a file; see :func:`_load`."""
     if isinstance(chip, str):
         by_name = {n: c for c in _builtin() for n in (c.name, *c.aliases)}
         found = by_name.get(chip.strip().lower())
@@ -149,37 +155,33 @@ def get_chip(chip: str | os.PathLike[str] | Mapping[str, Any] | Chip) -> Chip:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             known = ", ".join(c.name for c in _builtin())
             raise TargetError(f"unknown chip {chip!r}.{hint} Known: {known}; or the path of a .json or .toml description.")
-    elif not isinstance(chip, os.PathLike):
-        raise TargetError(f"a chip is a name, a path, a mapping or a Chip, not {type(chip).__name__}")
-    return load_chip(chip)
+    return _load(Path(chip), above)
 
 
 def load_chip(path: str | os.PathLike[str]) -> Chip:
     """Read and validate a description (``.toml``, else JSON); :class:`TargetError` names the file and the field."""
-    where = Path(path)
-    try:
-        raw = where.read_bytes()
-    except OSError as e:
-        raise TargetError(f"cannot read the chip description {where}: {e.strerror or e}") from e
-    try:
-        if where.suffix.lower() == ".toml":
-            import tomllib
+    return _load(Path(path), ())
 
-            data = tomllib.loads(raw.decode("utf-8"))
-        else:
-            data = json.loads(raw)
-    except (ValueError, RecursionError) as e:
-        raise TargetError(f"the chip description {where} is not valid {where.suffix[1:].upper() or 'JSON'}: {e}") from e
-    return chip_from(data, str(where))
+
+def _load(path: Path, above: tuple[str, ...]) -> Chip:
+    """The chip of a description; ``above`` are the files whose base it is."""
+    real = os.path.realpath(path)
+    if real in above:
+        raise TargetError(f"{path}: its base leads back to itself; name a built-in chip: {', '.join(c.name for c in _builtin())}")
+    return _chip_from(read_description(path, "chip"), str(path), (*above, real))
 
 
 def chip_from(data: object, where: str = "<chip>") -> Chip:
     """A :class:`Chip` from the plain data of a description; ``base`` names a chip whose fields hold where it is silent."""
+    return _chip_from(data, where, ())
+
+
+def _chip_from(data: object, where: str, above: tuple[str, ...]) -> Chip:
     if not isinstance(data, Mapping):
         raise TargetError(f"{where}: a chip description must be a table of fields, not {type(data).__name__}")
     data = dict(data)
     if "base" in data:
-        data = describe(get_chip(str(data.pop("base")))) | {"aliases": []} | data
+        data = describe(_found(str(data.pop("base")), above)) | {"aliases": []} | data
     kinds = {f.name: str(f.type) for f in fields(Chip)}
     for key in data:
         if key not in kinds:
