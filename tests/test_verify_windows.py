@@ -80,6 +80,89 @@ def test_windows_that_reach_beyond_their_tensor(body: str, words: str) -> None:
     assert found.subject == found.message.partition(":")[0]
 
 
+MAT = "m = pl.tile.load(x, [0, 0], [64, 64], target_memory=pl.Mem.Mat)\n"
+PRODUCT = (
+    MAT + "l = pl.tile.extract(m, 0, 0, [32, 64], target_memory=pl.Mem.Left)\n"
+    "r = pl.tile.extract(m, 0, 0, [64, 32], target_memory=pl.Mem.Right)\np = pl.tile.matmul(l, r)\n"
+    "whole = pl.tile.create([64, 48], dtype=pl.FP32, target_memory=pl.Mem.Mat)\n"
+)
+EXTRACT = "    e = pl.tile.extract(m, {}, {}, [32, 16], target_memory=pl.Mem.Left)\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            MAT + "for i in pl.range(0, 64, 16):\n" + EXTRACT.format("i", 0),
+            "ends at 48 + 32 = 80 along axis 0 of the tile [64, 64], as 'i' counts; extract a smaller shape (16 there)",
+        ),
+        (
+            MAT + "for i in pl.pipeline(0, 64, 16, stage=2):\n" + EXTRACT.format(0, "i + 16"),
+            "ends at 64 + 16 = 80 along axis 1 of the tile [64, 64], as 'i' counts; move it back",
+        ),
+        (
+            MAT + "for i in pl.range(0, 3):\n" + EXTRACT.format("32 - i * 32", 0),
+            "tile.extract: the window begins at -32 along axis 0 of the tile [64, 64], as 'i' counts; offsets are 0 or more",
+        ),
+        (MAT + "for i in pl.range(0, n):\n" + EXTRACT.format(0, -16), "tile.extract: the window begins at -16 along axis 1"),
+        # what is valid of the source does not matter: 17 of its rows are, and the last of three windows lies beyond all 64
+        (
+            MAT
+            + "v = pl.tile.set_validshape(m, 17, 64)\nfor i in pl.range(0, 96, 32):\n"
+            + EXTRACT.format("i", 0).replace("(m,", "(v,"),
+            "ends at 64 + 32 = 96 along axis 0 of the tile [64, 64]",
+        ),
+        (
+            PRODUCT + "for i, (w,) in pl.range(0, 64, 16, init_values=(whole,)):\n"
+            "    w2 = pl.tile.assemble(w, p, [i, 0])\n    w3 = pl.yield_(w2)",
+            "tile.assemble: the window ends at 48 + 32 = 80 along axis 0 of the tile [64, 48], as 'i' counts; narrow the tile",
+        ),
+        (
+            PRODUCT + "q = pl.tile.set_validshape(p, 32, 17)\nfor i, (w,) in pl.range(0, 48, 16, init_values=(whole,)):\n"
+            "    w2 = pl.tile.assemble(w, q, [0, i])\n    w3 = pl.yield_(w2)",
+            "tile.assemble: the window ends at 32 + 17 = 49 along axis 1 of the tile [64, 48]",
+        ),
+        (
+            PRODUCT + "at: pl.Scalar[pl.INDEX] = 8 - 24\nw = pl.tile.assemble(whole, p, [0, at])",
+            "tile.assemble: the window begins at -16 along axis 1 of the tile [64, 48]; offsets are 0 or more",
+        ),
+    ],
+)
+def test_windows_that_reach_beyond_their_tile(body: str, words: str) -> None:
+    (found,) = bounds(kernel(body))
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        MAT + "for i in pl.range(0, 64, 32):\n" + EXTRACT.format("i", "i + 16"),
+        # 17 rows are valid, and of the second window none: the physical shape is what bounds it
+        MAT
+        + "v = pl.tile.set_validshape(m, 17, 64)\nfor i in pl.range(0, 64, 32):\n"
+        + EXTRACT.format("i", 0).replace("(m,", "(v,"),
+        MAT + "for i in pl.range(0, n):\n" + EXTRACT.format("i * 64", 0),
+        MAT + "for i in pl.range(0, 4):\n    if i < 2:\n    " + EXTRACT.format("i * 32", 0),
+        MAT + EXTRACT.format("n", 0).strip(),
+        PRODUCT + "q = pl.tile.set_validshape(p, 32, n)\nw = pl.tile.assemble(whole, q, [0, n])",
+        PRODUCT + "w = pl.tile.assemble(whole, p, [32, 16])",
+    ],
+)
+def test_windows_of_tiles_that_are_not_judged_or_fit(body: str) -> None:
+    assert bounds(kernel(body)) == []
+
+
+def test_an_extract_that_its_type_rule_refuses_is_told_once() -> None:
+    body = MAT + "v = pl.tile.extract(m, 0, 0, [32, 16], target_memory=pl.Mem.Left)"
+    (f,) = kernel(body).functions
+    load, extract = f.body
+    assert isinstance(extract, Assign)
+    assert isinstance(extract.value, Call)
+    moved = dataclasses.replace(extract.value, args=(extract.value.args[0], Const(48), *extract.value.args[2:]))
+    program = Program("P", (dataclasses.replace(f, body=(load, dataclasses.replace(extract, value=moved))),))
+    assert [x.code for x in verify(program, "ascend910b")] == ["type"]
+
+
 def test_a_load_that_its_type_rule_refuses_is_told_once() -> None:
     """The parser refuses such text; a program that was put together by hand is told of it by the type check."""
     program = kernel(T + "out = pl.store(t, [0, 0], out)")
@@ -163,22 +246,32 @@ def test_no_generated_program_reaches_beyond_its_tensors(seed: int) -> None:
     factors=st.tuples(st.integers(-2, 2), st.integers(-2, 2)),
     valid=st.integers(1, 32),
     named=st.booleans(),
+    kind=st.sampled_from(["store", "extract", "assemble"]),
 )
 @settings(max_examples=150, deadline=None)
 def test_a_window_is_refused_when_running_it_fails(
-    trips: list[tuple[int, int, int]], constant: int, factors: tuple[int, int], valid: int, named: bool
+    trips: list[tuple[int, int, int]], constant: int, factors: tuple[int, int], valid: int, named: bool, kind: str
 ) -> None:
-    """Loops with static bounds around one store: there is a finding exactly where a trip's window leaves the tensor."""
+    """Loops with static bounds around one window: there is a finding exactly where a trip's window leaves its tensor or tile."""
     body, indent = T + f"v = pl.tile.set_validshape(t, 32, {valid})\n", ""
+    if kind == "extract":
+        body, indent = f"m = pl.tile.load(x, [0, 0], [64, 48], [64, {valid}], target_memory=pl.Mem.Mat)\n", ""
+    if kind == "assemble":
+        body += "whole = pl.tile.create([64, 48], dtype=pl.FP32, target_memory=pl.Mem.Vec)\n"
     offset = str(constant)
     for depth, (start, more, step) in enumerate(trips):
         body += f"{indent}for i{depth} in pl.range({start}, {start + more}, {step}):\n"
         indent += "    "
         offset += f" + i{depth} * ({factors[depth]})"
-    if named:
+    if named or not trips:  # a bare number is the type rule's business
         body += f"{indent}at: pl.Scalar[pl.INDEX] = {offset}\n"
         offset = "at"
-    program = kernel(body + f"{indent}out = pl.store(v, [0, {offset}], out)\n")
+    window = {
+        "store": f"out = pl.store(v, [0, {offset}], out)",
+        "extract": f"e = pl.tile.extract(m, 0, {offset}, [64, 16], target_memory=pl.Mem.Left)",
+        "assemble": f"w = pl.tile.assemble(whole, v, [0, {offset}])",
+    }
+    program = kernel(f"{body}{indent}{window[kind]}\n")
     x = np.zeros((64, 64), np.float32)
     if bounds(program):
         with pytest.raises(ExecuteError, match="reaches out of"):

@@ -1,7 +1,8 @@
-"""Do the windows by which tiles are loaded and stored lie in their tensors?
+"""Do the windows by which tiles are loaded and stored lie in their tensors, and those of extracts and assembles in their tiles?
 
 Judged is only what numbers say for certain: a window of static size, along an axis of static extent, at an offset that is a
-number or a sum of multiples of loop counters whose loops have static bounds. A window that may be empty lies anywhere.
+number or a sum of multiples of loop counters whose loops have static bounds. A window that may be empty lies anywhere. A tile
+bounds its windows by its physical shape, whatever of it is valid.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ Sizes = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of a tensor of ``extents``, and what to do where it reaches beyond it."""
+    """One window of ``what``, a tensor or a tile of ``extents``, and what to do where it reaches beyond it."""
 
     op: str
+    what: str
     extents: tuple[Dim, ...]
     offsets: tuple[Expr, ...]
     sizes: Sizes
@@ -137,7 +139,7 @@ def linear(e: Expr, known: Known) -> Linear | None:
 
 def _assign(s: Assign, known: Known, ranges: Ranges, report: Report) -> None:
     if isinstance(s.value, Call):
-        if s.value.op in ("tile.load", "tile.store"):
+        if s.value.op in _WINDOWS:
             window = window_of(s.value)
             if window is not None:
                 _judge(window, known, ranges, s.loc, report)
@@ -151,13 +153,16 @@ def _assign(s: Assign, known: Known, ranges: Ranges, report: Report) -> None:
 
 
 def window_of(call: Call) -> Window | None:
-    """What a load reads or a store writes; None where it cannot be told, or where the type check has refused the call already."""
+    """What a load or an extract reads, a store or an assemble writes.
+
+    None where it cannot be told, or where the type check has refused the call already.
+    """
     d = lookup(call.op)
     assert d is not None
     try:
         args, kwargs = canonical(call.op, call.args, call.kwargs)
         d.rule(args, dict(kwargs))
-        return _loaded(args) if d.name == "tile.load" else _stored(args)
+        return _WINDOWS[d.name](args)
     except OpError:
         return None
 
@@ -176,6 +181,25 @@ def _stored(args: tuple[Expr, ...]) -> Window | None:
     if leading > 0 and tile.space is not Space.ACC and sizes[:1] != (0,):
         sizes = (1, *sizes[1:])  # a tile that is declared flat: its rows may lie along several of the leading axes
     return _window("tile.store", args[2], args[1], sizes, "narrow the tile by tile.set_validshape")
+
+
+def _extracted(args: tuple[Expr, ...]) -> Window | None:
+    source, sizes = type_of(args[0]), _sizes(dims("tile.extract", "shape", args[3]))
+    assert isinstance(source, TileType)
+    return Window("tile.extract", "tile", source.shape, (args[1], args[2]), sizes, "extract a smaller shape")
+
+
+def _assembled(args: tuple[Expr, ...]) -> Window | None:
+    dst, src = type_of(args[0]), type_of(args[1])
+    assert isinstance(dst, TileType)
+    assert isinstance(src, TileType)
+    if not isinstance(args[2], ListExpr):
+        return None
+    return Window("tile.assemble", "tile", dst.shape, args[2].items, _sizes(src.valid), "narrow the tile by tile.set_validshape")
+
+
+#: The operations whose windows are judged. The type check has seen their operands.
+_WINDOWS = {"tile.load": _loaded, "tile.store": _stored, "tile.extract": _extracted, "tile.assemble": _assembled}
 
 
 def _sizes(shape: tuple[Dim, ...]) -> Sizes:
@@ -199,7 +223,7 @@ def _window(op: str, tensor: Expr, offsets: Expr, sizes: Sizes, repair: str) -> 
     sizes = (*([1] * (len(t.shape) - len(sizes))), *sizes)
     if not len(offsets.items) == len(t.shape) == len(sizes):
         return None
-    return Window(op, t.shape, offsets.items, sizes, repair)
+    return Window(op, "tensor", t.shape, offsets.items, sizes, repair)
 
 
 # -- the judgement ------------------------------------------------------------------------------------------------------------
@@ -218,7 +242,7 @@ def _problems(w: Window, known: Known, ranges: Ranges) -> Iterator[str]:
         if offset is None or not isinstance(extent, int) or size is None:
             continue
         low, high = _reach(offset, ranges)
-        where = f"along axis {axis} of the tensor {show(w.extents)}{_as_they_count(offset)}"
+        where = f"along axis {axis} of the {w.what} {show(w.extents)}{_as_they_count(offset)}"
         if low < 0:
             yield f"the window begins at {low} {where}; offsets are 0 or more"
         if high + size > extent:
