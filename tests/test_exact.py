@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lift_programs import Case
+from tiling_checks import checked, codes, decision
 
 import tilesat
 from cost.models import cost_model
@@ -119,3 +121,13 @@ def test_exact_results_compute_the_same() -> None:
     got = tilesat.execute(tilesat.tile(program, target="ascend950", rules="all", extractor="exact").program, **inputs)
     for name, value in expected.items():
         assert np.array_equal(value, got[name])
+
+
+@pytest.mark.parametrize("extractor", ["exact", "dag", "tree"])
+@pytest.mark.parametrize("n", [80, 1040])
+def test_the_cast_of_a_product_that_is_refused_lies_where_it_lies(n: int, extractor: str) -> None:
+    """Its box makes c no product of the rules; what reads its cast from Vec is tiled, or left, all the same."""
+    case = Case(49, n, 64, (49, 64, n), op="bias", place="cast")
+    result = checked(case.text(), rules="all", extractor=extractor)
+    assert codes(result)[0] == "PH-AT-011"
+    assert decision(result, "c").form == "as_it_stands"

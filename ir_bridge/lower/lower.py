@@ -131,12 +131,13 @@ class _Lowering:
         if not bias_is_row(ops):
             return
         v = self.number(ops.result)
-        self.products.add(ops.result)
         self.lowered.where[v] = (function, s.loc)
         self.lowered.extents[v] = (*ops.extents, ops.left_type.dtype.name)
         op = call.op[len("tile.") :]
         refused = refusal(ops, self.target)
         problem = NO_VALUE if refused is not None and refused.code != "PH-AT-007" else self.problem(ops, op == "matmul_acc", site)
+        if problem != NO_VALUE:
+            self.products.add(ops.result)
         left, right = self.operand(ops.left, facts), self.operand(ops.right, facts)
         record = ProductSite(v, op, left, right, problem, refusal=refused, one_window=self.one_window(ops))
         if problem != NO_VALUE:
