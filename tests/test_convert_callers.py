@@ -308,6 +308,21 @@ def test_arguments_given_by_name_go_before_the_outputs() -> None:
     assert equal_results(execute(before, **inputs), execute(after, **inputs))
 
 
+def test_calls_among_keywords_are_given_names_too() -> None:
+    """They become statements of their own, in both what is read and what it is converted to, with the caller's sizes."""
+    k = kernel(f"a: {tensor('N, 64')}, b: {tensor('N, 64')}", "return pl.sub(a, b)", tensor("N, 64"))
+    main = caller("r = self.kernel(b=self.kernel(b=x, a=pl.exp(x)), a=x)\ns = pl.sub(r, rhs=pl.neg(x))\nreturn s")
+    before = parse(program(k, main))
+    assert lines(str(before), "self.kernel") == ["self.kernel(b=x, a=exp)", "self.kernel(b=kernel, a=x)"]
+    after = convert(before)
+    for p in (before, after):
+        assert parse(str(p)) == p
+    assert lines(str(after), "self.kernel") == ["self.kernel(exp, x, ret0_out)", "self.kernel(x, kernel, ret0_out_1)"]
+    assert lines(str(after), "tensor.create") == ["pl.tensor.create([16, 64], dtype=pl.FP32, layout=pl.TensorLayout.ND)"] * 2
+    inputs = random_inputs(before, seed=1)
+    assert equal_results(execute(before, **inputs), execute(after, **inputs))
+
+
 def test_keywords_of_a_submission_stay_keywords() -> None:
     k = kernel(X, "return pl.exp(x)", tensor("16, 64"))
     text = converted(k, caller("a, t = pl.submit(self.kernel, x=x, deps=[])\nreturn a", "Group"))

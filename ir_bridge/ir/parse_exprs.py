@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from cost.dtypes import DTYPES, INDEX
 from ir_bridge.ir import ops
-from ir_bridge.ir.names import Names
+from ir_bridge.ir.names import Names, base_name
 from ir_bridge.ir.nodes import (
     AS_WRITTEN,
     Assign,
@@ -325,7 +325,8 @@ class ExprReader:
             if k.arg == "attrs":
                 attrs = self.attrs(k.value)
             else:
-                kwargs.append((k.arg, deeper(k.value)))
+                given = deeper(k.value)
+                kwargs.append((k.arg, self.hoisted(given, node) if type(given) is Call else given))
         return self._named_call(head, args, tuple(kwargs), attrs, node)
 
     def _named_call(
@@ -441,6 +442,8 @@ class ExprReader:
         if not returns:
             return (UNKNOWN,)
         table: dict[Var, Expr] = dict(zip(callee.params, e.args, strict=False))
+        named = {base_name(p.name): p for p in callee.params}
+        table |= {named[k]: x for k, x in e.kwargs if k in named}
         for p, a in list(table.items()):
             t, given = p.type, ops.type_of(a)
             if isinstance(t, TensorType) and isinstance(given, TensorType) and len(t.shape) == len(given.shape):
