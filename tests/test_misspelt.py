@@ -27,7 +27,16 @@ TEXT = program(kernel(f"x: {tensor('16, 16')}", BODY))
         ("tile.stroe", "tile.store"),
         ("tensor.matmull", "tensor.matmul"),
         ("matmul_ac", "matmul_acc"),
+        ("tile.setvalidshape", "tile.set_validshape"),
+        ("tile.row_mux", "tile.row_max"),
         ("tile.load", None),
+        # there are such operations, which the table does not have
+        *((f"tile.{op}", None) for op in ("mscatter", "mov", "exp2", "log2", "matmul_mx", "row_argmax", "prelu")),
+        *(
+            (f"tile.{op}", None)
+            for op in ("row_expand_max", "col_expand_expdif", "addsc", "extract_fp", "gatherb", "max", "matmul_mx_acc")
+        ),
+        ("create", None),
         ("tile.mrgsort_format1", None),
         ("tile.scatter?", None),
         ("exp", None),

@@ -15,8 +15,10 @@ from ir_bridge.ir.ops_registry import all_ops
 
 #: How alike two names must be, as difflib counts: one letter of five wrong.
 _ALIKE = 0.8
-#: Calls on scalars, which are no operations of the table.
-_ON_SCALARS = frozenset({"min", "max"})
+#: Operations of PyPTO's instruction set that the table does not have and that differ by a letter from one it has.
+_OTHERS = frozenset(
+    ("mov", "fabs", "addc", "subc", "addsc", "subsc", "sels", "lrelu", "prelu", "gatherb", "scatterb", "mgather", "mscatter")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,30 @@ class _Names:
             self._by_prefix.setdefault(prefix, set()).add(name)
             if d.short is not None:
                 self._by_prefix.setdefault("", set()).add(d.short)
+        self._words = {w for names in self._by_prefix.values() for n in names for w in n.split("_")}
 
     def nearest(self, op: str) -> str | None:
-        if lookup(op) is not None or op in _ON_SCALARS or op.endswith(AS_WRITTEN):
+        if lookup(op) is not None or op.endswith(AS_WRITTEN):
             return None
         prefix, _, name = op.rpartition(".")
         known = self._by_prefix.get(prefix, set())
-        if name in known:
-            return None  # the short form of an operation on something of unknown type
-        alike = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
+        if name in known or name in _OTHERS:
+            return None  # the short form of an operation on something of unknown type; one that there is elsewhere
+        alike = [n for n in difflib.get_close_matches(name, sorted(known), n=5, cutoff=_ALIKE) if self._slip(name, n)]
         return None if not alike else f"{prefix}.{alike[0]}" if prefix else alike[0]
+
+    def _slip(self, name: str, known: str) -> bool:
+        """Can ``name`` be a slip of the pen for ``known``? Not where it is another operation of the same kind: where a word or a
+        figure more, less or other makes the difference (matmul_mx, row_argmax, exp2; row_expand_max for row_expand_mul)."""
+        if name.replace("_", "") == known.replace("_", ""):
+            return True
+        mine, theirs = name.split("_"), known.split("_")
+        other = [(a, b) for a, b in zip(mine, theirs, strict=False) if a != b]
+        if len(mine) != len(theirs) or len(other) != 1:
+            return False
+        ((a, b),) = other
+        return abs(len(a) - len(b)) <= 1 and a not in self._words and _figures(a) == _figures(b)
+
+
+def _figures(word: str) -> str:
+    return "".join(filter(str.isdigit, word))
