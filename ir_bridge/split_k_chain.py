@@ -149,7 +149,7 @@ def chain_parts(create: Stmt, loop: For, store: Stmt, site: Site | None = None, 
     assert isinstance(create, Assign)
     assert isinstance(store, Assign)
     seed, drain = _call(create), _call(store)
-    if _tile(create).space is not Space.ACC or loop.inits != (create.targets[0],):
+    if _space(create) is not Space.ACC or loop.inits != (create.targets[0],):
         return None
     offsets = drain.args[1]
     if drain.args[0] is not loop.results[0] or len(drain.args) != 3:
@@ -225,7 +225,7 @@ def _panel_load(s: Assign) -> bool:
     offsets = call.args[1]
     two = isinstance(offsets, ListExpr) and len(offsets.items) == 2
     plain = len(call.kwargs) == 1 and call.kwargs[0][0] == "target_memory"
-    return two and plain and _tile(s).space is Space.MAT and isinstance(type_of(call.args[0]), TensorType)
+    return two and plain and _space(s) is Space.MAT and isinstance(type_of(call.args[0]), TensorType)
 
 
 def _is(s: Stmt, op: str) -> bool:
@@ -240,6 +240,12 @@ def _yields(s: Stmt, value: Var) -> bool:
 def _call(s: Assign) -> Call:
     assert isinstance(s.value, Call)
     return s.value
+
+
+def _space(s: Assign) -> Space | None:
+    """Where a statement's result lies; None where it is declared to be something else than a tile."""
+    t = s.targets[0].type
+    return t.space if isinstance(t, TileType) else None
 
 
 def _tile(s: Assign) -> TileType:

@@ -48,6 +48,11 @@ CASES = {
         "return pl.row_sum(x)",
         ["pl.row_sum of a tensor whose size is known only at run time", "valid_shape"],
     ),
+    "ranks that do not agree, under a type that was declared": (
+        f"x: {tensor('7, 48')}, y: {tensor('7')}",
+        f"z: {tensor('7, 48')} = pl.maximum(x, y)\nreturn z",
+        ["[7, 48] and [7]; reshape one", "<string>:"],
+    ),
     "stretching at rank 3": (
         f"x: {tensor('2, 16, 16')}, y: {tensor('1, 16, 16')}",
         "return pl.add(x, y)",

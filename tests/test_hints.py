@@ -117,6 +117,13 @@ def test_005_names_the_rules_that_are_absent(rules: str, absent: str) -> None:
     silent(text, "grid_store")
 
 
+@pytest.mark.parametrize("extents", [(0, 64, 64), (64, 0, 64), (64, 64, 0)])
+def test_005_an_extent_of_nothing(extents: tuple[int, int, int]) -> None:
+    """Rules divide by what a panel takes: a product of nothing never reaches them."""
+    for rules in ("reference", "all"):
+        said(Case.full(*extents).text(), "PH-AT-005", "an extent of", "is 0", rules=rules)
+
+
 def test_005_names_the_small_extents() -> None:
     (hint,) = hints(Case.full(8, 4, 1024).text())
     assert hint.message.endswith("no tile of 8 × 4 × 1024 in bf16 fits L0; M = 8 and N = 4 must be padded to 16")

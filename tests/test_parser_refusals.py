@@ -190,3 +190,22 @@ def test_damaged_text_is_refused_or_read_but_never_crashes(data: st.DataObject) 
     except ParseError:
         return
     assert parse(str(program)) == program
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("y = pl.add(x, pl.add(x, z)) + x", r"<string>:\d+:\d+: tensor.add: operands have shapes \[16, 16\] and \[8, 24\]"),
+        ("y = 2.0 * pl.minimum(x, z)", r"<string>:\d+:\d+: tensor.minimum: operands have shapes"),
+        ("y = -pl.minimum(x, z)", r"<string>:\d+:\d+: tensor.minimum: operands have shapes"),
+        ("y = x[x * 16 : 16, 0:16]", r"<string>:\d+:\d+: a tensor or tile as the bound of a slice"),
+        ("y = x[0 : pl.exp(x), 0:16]", r"<string>:\d+:\d+: a tensor or tile as the bound of a slice"),
+    ],
+)
+def test_operands_of_operators_are_refused_with_their_place(line: str, words: str) -> None:
+    with pytest.raises(ParseError, match=words):
+        parse(
+            "import pypto.language as pl\n\n@pl.program\nclass P:\n    @pl.function(type=pl.FunctionType.InCore)\n"
+            "    def f(self, x: pl.Tensor[[16, 16], pl.FP32], z: pl.Tensor[[8, 24], pl.FP32]):\n"
+            f"        {line}\n        return y\n"
+        )

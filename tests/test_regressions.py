@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lift_programs import Chain
 
 import tilesat
 from egraph_rules import language as L
@@ -368,3 +369,18 @@ def test_a_grid_with_empty_windows_is_simulated() -> None:
     result = tiled(kernel(params, "pl.Tensor[[10, 20], pl.FP32]", body), force={"c": (128, 128, 64)})
     assert str(result.program).count("pl.tile.store") == 4
     assert tilesat.simulate(result.program, "ascend910b").cycles > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("acc = pl.tile.create", "acc: pl.Tile[[64, 64], pl.FP32, Acc.Mem.Acc] = pl.tile.create"),
+        ("a_k = pl.tile.load", "a_k: pl.Tile[[64, 32], pl.BF16, Mat.Mem.Mat] = pl.tile.load"),
+    ],
+)
+def test_a_chain_whose_parts_are_declared_to_be_no_tiles_is_no_chain(old: str, new: str) -> None:
+    """A slip in an annotation: what it says counts, and was an assertion of the chain's recogniser."""
+    text = Chain(64, 64, 32, 4, "bf16").text()
+    assert text.count(old) == 1
+    result = tilesat.tile(tilesat.parse(text.replace(old, new)))
+    assert not [d for d in result.decisions if d.op == "split_k_chain"]

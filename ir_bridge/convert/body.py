@@ -313,7 +313,10 @@ class BodyConverter:
             return
         args = tuple([self._operand(a, i, s, value, c) for i, a in enumerate(value.args)])
         name = f"{target.name}_tile" if target is not None else value.op
-        result = c.rule(self, Site(value, args, target, name, self.loc))
+        try:
+            result = c.rule(self, Site(value, args, target, name, self.loc))
+        except OpError as e:
+            raise refuse(self.function.name, str(e), f"give it operands as {value.op} takes them", s.loc) from e
         if target is not None and result is not None:
             self._define(s, target, result)
 

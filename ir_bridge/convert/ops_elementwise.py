@@ -6,7 +6,8 @@ from ir_bridge.convert.body import BodyConverter, constant
 from ir_bridge.convert.placement import FIXPIPE_CAST
 from ir_bridge.convert.registry import Site, conversion
 from ir_bridge.ir.nodes import Expr, Var
-from ir_bridge.ir.ops import type_of
+from ir_bridge.ir.ops import OpError, type_of
+from ir_bridge.ir.ops_registry import show
 from ir_bridge.ir.ops_types import is_narrowed
 from ir_bridge.ir.types import Dim, Space, TileType
 
@@ -53,6 +54,8 @@ def _elementwise(name: str) -> None:
         if not isinstance(type_of(right), TileType):
             return b.emit(f"tile.{_SCALAR_FORMS[name]}", left, right, name=s.name)
         a, v = tile_type(left).shape, tile_type(right).shape
+        if len(a) != len(v):
+            raise OpError(f"tensor.{name}: operands have shapes {show(a)} and {show(v)}; reshape one so that the ranks agree")
         if a == v or not _stretches(a, v):
             return b.emit(f"tile.{name}", left, right, name=s.name)
         if _stretches_only(v, a) and name in _COMMUTES:

@@ -207,7 +207,7 @@ class ExprReader:
         e = self._deeper(node.operand)
         if op == "-" and type(e) is Const and type(e.value) in (int, float) and e.dtype is None:
             return self.int_const(-e.value, node) if type(e.value) is int else Const(-e.value)  # type: ignore[operator]
-        if _is_array(e):
+        if self.is_array(e, node):
             name = _ON_ONE_TENSOR.get(op)
             if name is not None:
                 return self.call(self._short(name, (e,)), (self.hoisted(e, node),), (), node)
@@ -222,13 +222,14 @@ class ExprReader:
     def binary(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
         """``left op right``; on tensors and tiles an operator is the operation it stands for."""
         name = _ON_TENSORS.get(op)
-        if not _is_array(left) and _is_array(right) and type(ops.type_of(left)) is not OtherType:
+        first = self.is_array(left, node)
+        if not first and self.is_array(right, node) and type(ops.type_of(left)) is not OtherType:
             return self._scalar_first(op, left, right, node)
         if type(left) is Const and type(right) is Const:
             found = folded(op, left, right)
             if found is not None:
                 return self.int_const(found, node)
-        if _is_array(left):
+        if first:
             if name is None:
                 self.fail(
                     node, f"the operator {op} on tensors or tiles", f"one of {' '.join(_ON_TENSORS)}, or pl.<operation>(...)"
@@ -299,7 +300,13 @@ class ExprReader:
 
     def _slice(self, node: ast.Slice) -> Call:
         bounds = (node.lower, node.upper) if node.step is None else (node.lower, node.upper, node.step)
-        return Call("slice", tuple([Const(None) if b is None else self._deeper(b) for b in bounds]))
+        return Call("slice", tuple([Const(None) if b is None else self._bound(b) for b in bounds]))
+
+    def _bound(self, node: ast.expr) -> Expr:
+        e = self._deeper(node)
+        if self.is_array(e, node):
+            self.fail(node, "a tensor or tile as the bound of a slice", "a scalar, as pl.read(x, [i]) gives it")
+        return e
 
     # -- calls --------------------------------------------------------------------------------------------------------------
 
@@ -462,6 +469,13 @@ class ExprReader:
             return e
         (var,) = self.given_names(e, types if len(types) == 1 else (UNKNOWN,), node)
         return var
+
+    def is_array(self, e: Expr, node: ast.expr) -> bool:
+        """Is an operand a tensor or a tile, whole or computed by a call? A call that has no type is refused at ``node``."""
+        if type(e) is not Call:
+            return _is_array(e)
+        types = self.results(e, node)
+        return len(types) == 1 and isinstance(types[0], (TensorType, TileType))
 
     def given_names(self, e: Call, types: tuple[Type, ...], node: ast.expr | ast.stmt) -> tuple[Var, ...]:
         """The results of a nested call as values: it becomes a statement before the one being read."""

@@ -107,6 +107,8 @@ def bias_is_row(ops: Operands) -> bool:
 def refusal(ops: Operands, target: Target) -> Refusal | None:
     """The first reason to leave a product with a hint that the operands' types alone decide: 003, 011, 007, in that order."""
     m, n, k = ops.extents
+    if min(m, n, k) < 1:
+        return Refusal("PH-AT-005", f"an extent of {m} × {n} × {k} is 0, which no tile has; leave the product out")
     if max(m, n, k) >= LARGEST_EXTENT:
         return Refusal("PH-AT-005", f"an extent of {max(m, n, k)} is beyond any tile; load a part of the operand instead")
     for t in (ops.left_type, ops.right_type, ops.result_type):
