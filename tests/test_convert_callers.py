@@ -308,6 +308,22 @@ def test_arguments_given_by_name_go_before_the_outputs() -> None:
     assert equal_results(execute(before, **inputs), execute(after, **inputs))
 
 
+def test_operators_on_calls_of_functions_are_operations_on_their_results() -> None:
+    main = kernel(f"{X}, y: {tensor('16, 64')}", "z = -self.f(x) + 1.0\nreturn self.f(z) * y", kind="Orchestration", name="main")
+    before = parse(program(UNDECLARED, main))
+    after = convert(before)
+    assert lines(str(after), "self.f") == ["self.f(x, ret0_out)", "self.f(z, ret0_out_1)"]
+    assert parse(str(before)) == before
+    inputs = random_inputs(before, function="main", seed=1)
+    assert equal_results(execute(before, "main", **inputs), execute(after, "main", **inputs))
+    for op, name in (("~", "not_"), ("-", "neg")):  # of an integer tensor, under the name that Python can say
+        ints = kernel(f"x: {tensor('16, 64', 'INT32')}", "return pl.add(x, x)", tensor("16, 64", "INT32"), name="k")
+        user = kernel(f"x: {tensor('16, 64', 'INT32')}", f"return {op}self.k(x)", kind="Orchestration", name="main")
+        mine = parse(program(ints, user))
+        assert f"{name}(k)" in str(mine)
+        assert parse(str(mine)) == mine
+
+
 def test_calls_among_keywords_are_given_names_too() -> None:
     """They become statements of their own, in both what is read and what it is converted to, with the caller's sizes."""
     k = kernel(f"a: {tensor('N, 64')}, b: {tensor('N, 64')}", "return pl.sub(a, b)", tensor("N, 64"))

@@ -199,6 +199,8 @@ def test_damaged_text_is_refused_or_read_but_never_crashes(data: st.DataObject) 
         ("y = 2.0 * pl.minimum(x, z)", r"<string>:\d+:\d+: tensor.minimum: operands have shapes"),
         ("y = -pl.minimum(x, z)", r"<string>:\d+:\d+: tensor.minimum: operands have shapes"),
         ("y = x[x * 16 : 16, 0:16]", r"<string>:\d+:\d+: a tensor or tile as the bound of a slice"),
+        ("y = pl.self.f(x, z)", r"<string>:\d+:\d+: 'pl.self.f' is not a function of the language; expected self.f"),
+        ("y = pl.reshape(x, [-16, -16])", r"<string>:\d+:\d+: "),
         ("y = x[0 : pl.exp(x), 0:16]", r"<string>:\d+:\d+: a tensor or tile as the bound of a slice"),
     ],
 )

@@ -210,7 +210,8 @@ class ExprReader:
         if self.is_array(e, node):
             name = _ON_ONE_TENSOR.get(op)
             if name is not None:
-                return self.call(self._short(name, (e,)), (self.hoisted(e, node),), (), node)
+                x = self.hoisted(e, node)
+                return self.call(self._short(name, (x,)), (x,), (), node)
             if op == "+":
                 return e
             self.fail(node, f"{op} of a tensor or tile", "pl.cmp(x, 0, cmp_type=0) for the elements that are zero")
@@ -223,7 +224,7 @@ class ExprReader:
         """``left op right``; on tensors and tiles an operator is the operation it stands for."""
         name = _ON_TENSORS.get(op)
         first = self.is_array(left, node)
-        if not first and self.is_array(right, node) and type(ops.type_of(left)) is not OtherType:
+        if not first and self.is_array(right, node) and type(_type(left)) is not OtherType:
             return self._scalar_first(op, left, right, node)
         if type(left) is Const and type(right) is Const:
             found = folded(op, left, right)
@@ -234,7 +235,8 @@ class ExprReader:
                 self.fail(
                     node, f"the operator {op} on tensors or tiles", f"one of {' '.join(_ON_TENSORS)}, or pl.<operation>(...)"
                 )
-            return self.call(self._short(name, (left, right)), (self.hoisted(left, node), self.hoisted(right, node)), (), node)
+            operands = (self.hoisted(left, node), self.hoisted(right, node))
+            return self.call(self._short(name, operands), operands, (), node)
         return Binary(op, left, right)
 
     def _scalar_first(self, op: str, left: Expr, right: Expr, node: ast.expr) -> Expr:
@@ -348,6 +350,8 @@ class ExprReader:
         if root == "pl" and rest:
             if rest.endswith("not_"):
                 rest = rest.removesuffix("_")  # pl.not_, pl.tile.not_: the operation "not"
+            if rest.startswith("self."):
+                self.fail(node, f"{head!r} is not a function of the language", f"{rest}(...) for a function of the program")
             if "." in rest:
                 return self.call(rest, args, kwargs, node, attrs)
             if rest == "const":
@@ -371,7 +375,7 @@ class ExprReader:
 
     def _refuse_scalar_first(self, name: str, args: tuple[Expr, ...], node: ast.Call) -> None:
         """Refuse ``pl.sub(1.0, x)``: these operations take the tensor first, and what they would be is not known otherwise."""
-        if name in _TENSOR_FIRST and len(args) == 2 and isinstance(ops.type_of(args[0]), ScalarType) and _is_array(args[1]):
+        if name in _TENSOR_FIRST and len(args) == 2 and isinstance(_type(args[0]), ScalarType) and _is_array(args[1]):
             repair = f"pl.{name}(x, scalar)" if name in _COMMUTES else "scalar - x" if name == "sub" else "pl.recip(x)"
             self.fail(node, f"pl.{name} takes the tensor or tile first", repair)
 
@@ -436,11 +440,15 @@ class ExprReader:
         if e.op.startswith("self."):
             return self._results_of_function(e)
         try:
-            return ops.result_types(e.op, e.args, e.kwargs)
+            types = ops.result_types(e.op, e.args, e.kwargs)
         except ops.OpError as error:
             if self._tolerated(e.op) or any(type(ops.operand_type(a)) is OtherType for a in e.args if type(a) is Var):
                 return (UNKNOWN,)
             self.fail(node, str(error), f"operands as {e.op} takes them")
+        for t in types:
+            if isinstance(t, (TensorType, TileType)) and any(type(d) is int and d < 0 for d in t.shape):
+                self.fail(node, f"{e.op} gives {t}, which has a negative extent", "extents of 0 or more")
+        return types
 
     def _results_of_function(self, e: Call) -> tuple[Type, ...]:
         """What the callee declares, or else returns, its dimensions as the caller knows them."""
@@ -486,7 +494,15 @@ class ExprReader:
 
 def _is_array(e: Expr) -> bool:
     """Is this a tensor or a tile, whole or computed by a call?"""
-    return isinstance(ops.type_of(e), (TensorType, TileType))
+    return isinstance(_type(e), (TensorType, TileType))
+
+
+def _type(e: Expr) -> Type:
+    """The type of an expression; unknown for a call that is carried along although the table has no type for it."""
+    try:
+        return ops.type_of(e)
+    except ops.OpError:
+        return UNKNOWN
 
 
 _FOLD: dict[str, Callable[[int, int], int]] = {
