@@ -54,33 +54,6 @@ class Refused:
     loop: For | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DrainedPlan:
-    """The decision on one function: ``loops`` get two accumulators (none when it is refused as a whole); ``refused`` says why not
-    for the others."""
-
-    loops: tuple[For, ...]
-    refused: tuple[Refused, ...]
-
-
-def plan_drained_pipelines(facts: Facts, target: Target) -> DrainedPlan:
-    """All or nothing: every profitable pipeline of the function, if one more accumulator each still fits L0C."""
-    found, refused = [], []
-    for site in facts.sites:
-        for s in site.statements:
-            if type(s) is For and s.kind is LoopKind.PIPELINE:
-                pipeline = read_pipeline(s, facts)
-                reason = pipeline.reason if isinstance(pipeline, Refused) else unprofitable(pipeline, target)
-                if reason is None and isinstance(pipeline, DrainedPipeline):
-                    found.append(pipeline)
-                else:
-                    refused.append(Refused(str(reason), s))
-    overflow = over_capacity(facts, found, target) if found else None
-    if overflow is not None:
-        return DrainedPlan((), (*refused, *(Refused(overflow, p.loop) for p in found)))
-    return DrainedPlan(tuple([p.loop for p in found]), tuple(refused))
-
-
 # -- gates on one loop ---------------------------------------------------------------------------------------------------
 
 
@@ -98,9 +71,7 @@ def read_pipeline(loop: For, facts: Facts) -> DrainedPipeline | Refused:
     if len(producers) != 1 or len(drains) != 1 or any(_in_acc(v) for v in loop.carried):
         return Refused("it does not hold exactly one accumulator and one store", loop)
     product, drain = producers[0], drains[0]
-    reason = (
-        _wrong_product(product, loop, facts) or _wrong_drain(drain, product, loop, facts) or _other_trouble(body, product, facts)
-    )
+    reason = _wrong_product(product, loop, facts) or _wrong_drain(drain, product, loop, facts) or _other_trouble(body, product)
     if reason is not None:
         return Refused(reason, loop)
     assert isinstance(drain.value, Call)
@@ -173,7 +144,7 @@ def _wrong_drain(drain: Assign, product: Assign, loop: For, facts: Facts) -> str
     return None
 
 
-def _other_trouble(body: list[Assign], product: Assign, facts: Facts) -> str | None:
+def _other_trouble(body: list[Assign], product: Assign) -> str | None:
     """No other accumulator is read in the loop, and nothing in it has effects that are not known."""
     own = product.targets[0]
     for s in body:
@@ -223,16 +194,6 @@ def accumulators_total(facts: Facts, candidates: list[DrainedPipeline], target: 
             assert isinstance(v.type, TileType)
             total += slot_bytes(v.type, target) * (1 if _is_cube(s) else _copies(site))
     return total + sum(slot_bytes(p.accumulator, target) for p in candidates)
-
-
-def over_capacity(facts: Facts, candidates: list[DrainedPipeline], target: Target) -> str | None:
-    """Why one more accumulator for each candidate may not fit."""
-    total = accumulators_total(facts, candidates, target)
-    if isinstance(total, str):
-        return total
-    if total > target.l0c:
-        return f"the function's accumulators may take {total} bytes with two each, L0C has {target.l0c}"
-    return None
 
 
 def _copies(site: Site) -> int:

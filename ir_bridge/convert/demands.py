@@ -107,7 +107,7 @@ def _walk(
 ) -> None:
     for s in block:
         if isinstance(s, Assign):
-            _assign(s, calls, plain, views)
+            _assign(s, calls, views)
         elif isinstance(s, Return):
             plain.extend(s.values)
         elif isinstance(s, (For, Scope)):
@@ -117,9 +117,7 @@ def _walk(
             _walk(s.orelse or (), calls, plain, views)
 
 
-def _assign(
-    s: Assign, calls: list[tuple[Assign, Call, Conversion]], plain: list[Expr], views: list[tuple[Var, Var, bool]]
-) -> None:
+def _assign(s: Assign, calls: list[tuple[Assign, Call, Conversion]], views: list[tuple[Var, Var, bool]]) -> None:
     if not isinstance(s.value, Call):
         return
     c = conversion_of(s.value.op)

@@ -179,7 +179,7 @@ def _memory(
     short: str | None = None,
     short_on: str = "tensor",
 ) -> None:
-    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, short or name, effects or Effects(), None, short_on))
+    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, short or name, effects or Effects(), short_on))
 
 
 _READS, _VIEWS = Effects(reads=(0,)), Effects(view=0)

@@ -282,7 +282,7 @@ def _math(
     effects: Effects | None = None,
     short_on: str = "tensor",
 ) -> None:
-    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, name, effects or Effects(), None, short_on))
+    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, name, effects or Effects(), short_on))
 
 
 _X = Arg("input", aliases=("tensor", "src"))

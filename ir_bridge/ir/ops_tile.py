@@ -412,7 +412,7 @@ register(
     )
 )
 register(OpDef("tile.move", (Arg("tile"),), _move, "transfer", (_target(None),), short="move"))
-register(OpDef("tile.matmul", (_LEFT_ARG, _RIGHT_ARG), _matmul, "cube", short="matmul", result_space=Space.ACC))
+register(OpDef("tile.matmul", (_LEFT_ARG, _RIGHT_ARG), _matmul, "cube", short="matmul"))
 register(
     OpDef(
         "tile.matmul_acc",
@@ -421,7 +421,6 @@ register(
         "cube",
         short="matmul_acc",
         effects=Effects(in_place=0),
-        result_space=Space.ACC,
     )
 )
 register(
@@ -431,7 +430,6 @@ register(
         _matmul_bias,
         "cube",
         short="matmul_bias",
-        result_space=Space.ACC,
     )
 )
 register(
@@ -442,7 +440,6 @@ register(
         "vector",
         (Arg("target_type", "dtype"), Arg("mode", "literal", "round", explicit=True)),
         short="cast",
-        result_space=Space.VEC,
     )
 )
 register(

@@ -99,16 +99,11 @@ def _wider(left: Expr, right: Expr) -> Type:
 # -- dimensions --------------------------------------------------------------------------------------------------------------
 
 
-def dim_expr(d: Dim) -> Expr:
-    """A dimension as an expression."""
-    return as_expr(d)
-
-
 def dim_min(a: Dim, b: Dim) -> Dim:
     """min(a, b), as a number where both are, or where they are the same."""
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
-    return a if a == b else Call("min", (dim_expr(a), dim_expr(b)))
+    return a if a == b else Call("min", (as_expr(a), as_expr(b)))
 
 
 def dim_minus(a: Dim, b: Dim) -> Dim:
@@ -117,7 +112,7 @@ def dim_minus(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(a, int) and isinstance(b, int):
         return a - b
-    return Binary("-", dim_expr(a), dim_expr(b))
+    return Binary("-", as_expr(a), as_expr(b))
 
 
 def window_valid(physical: Dim, valid: Dim, offset: Dim, size: Dim) -> Dim:
@@ -132,7 +127,7 @@ def window_valid(physical: Dim, valid: Dim, offset: Dim, size: Dim) -> Dim:
         return dim_min(max(rest, 0), size)
     if isinstance(offset, int) and offset == 0:
         return valid if size == physical else dim_min(rest, size)
-    return dim_min(Call("max", (dim_expr(rest), as_expr(0))), size)
+    return dim_min(Call("max", (as_expr(rest), as_expr(0))), size)
 
 
 def valid_or_none(shape: tuple[Dim, ...], valid: tuple[Dim, ...]) -> tuple[Dim, ...] | None:

@@ -195,7 +195,6 @@ def _vec(
             keywords,
             short=name if short else None,
             effects=effects or Effects(),
-            result_space=Space.VEC,
         )
     )
 
