@@ -19,8 +19,7 @@ from ir_bridge.ir.ops_registry import (
     tile_of,
 )
 from ir_bridge.ir.ops_tensor_math import broadcast, check_gather_row, split_shape
-from ir_bridge.ir.ops_tile import same_dim
-from ir_bridge.ir.ops_types import operand_type, valid_or_none
+from ir_bridge.ir.ops_types import operand_type, same_dim, valid_or_none
 from ir_bridge.ir.types import Dim, Space, TileType, Type, View
 
 #: As for all Vector operands: a product that still stands in Acc crosses over later.

@@ -10,8 +10,8 @@ from cost.dtypes import INT32, DType, accumulator
 from ir_bridge.ir.nodes import Const, Expr
 from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, dims, dtype_of, number, register, show
 from ir_bridge.ir.ops_tensor import computed, elements, tensor_operand
-from ir_bridge.ir.ops_tile import CAST_MODES, same_dim
-from ir_bridge.ir.ops_types import operand_type
+from ir_bridge.ir.ops_tile import CAST_MODES
+from ir_bridge.ir.ops_types import operand_type, same_dim
 from ir_bridge.ir.types import Dim, ScalarType, TensorType, Type
 
 
