@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cost.dtypes import DType
-from cost.physical import box
+from cost.physical import align_up, box
 from ir_bridge.convert.flow import Flow
 from ir_bridge.convert.registry import Conversion, Input, conversion_of
 from ir_bridge.ir.nodes import Assign, Block, Call, Const, Expr, For, Function, If, Return, Scope, Var
-from ir_bridge.ir.types import Space, TensorType
+from ir_bridge.ir.types import Dim, Space, TensorType
 
 
 class Box(NamedTuple):
@@ -79,6 +79,15 @@ def boxed_axis(call: Call, i: Input) -> int:
     """The axis of the loaded tile that M or N lies on: a transposed operand is loaded as it is in memory."""
     natural = 0 if i.cube_axis == "m" else 1
     return 1 - natural if is_transposed(call, i.transposed_by) else natural
+
+
+def boxed(shape: tuple[Dim, ...], box: Box) -> tuple[Dim, ...]:
+    """The shape with one axis rounded up to whole fractals; an extent that is no number stays."""
+    extent = shape[box.axis]
+    if not isinstance(extent, int):
+        return shape
+    rounded = align_up(extent, box.align)
+    return (rounded, shape[1]) if box.axis == 0 else (shape[0], rounded)
 
 
 def demands_of(f: Function, flow: Flow) -> Demands:
