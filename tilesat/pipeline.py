@@ -9,6 +9,7 @@ from typing import Any
 from cost.errors import TilesatError, suggestion
 from cost.hardware import Target, get_target
 from cost.models import cost_model as find_model
+from cost.physical import align_up
 from cost.problem import Problem
 from egraph_rules.catalogue import CHEAPEST
 from egraph_rules.catalogue import rules as find_rules
@@ -320,5 +321,5 @@ def chain_windows(chain: SplitKChain, outer: TileChoice) -> list[tuple[int, int]
     """Physical (rows, columns) of a cut chain's windows, each once: whole ones and the boundary's, boxed."""
     rows = sorted({min(outer.m, chain.M - i) for i in range(0, chain.M, outer.m)}, reverse=True)
     cols = sorted({min(outer.n, chain.N - j) for j in range(0, chain.N, outer.n)}, reverse=True)
-    boxed = [(-(-r // chain.box_m) * chain.box_m, -(-c // chain.box_n) * chain.box_n) for r in rows for c in cols]
+    boxed = [(align_up(r, chain.box_m), align_up(c, chain.box_n)) for r in rows for c in cols]
     return list(dict.fromkeys(boxed))

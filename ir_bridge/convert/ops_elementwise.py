@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cost.physical import ceil_div
 from ir_bridge.convert.emitter import Emitter, constant
 from ir_bridge.convert.placement import FIXPIPE_CAST
 from ir_bridge.convert.registry import Site, conversion
@@ -162,7 +163,7 @@ def _col_sum(b: Emitter, s: Site) -> Expr:
     t = tile_type(s.args[0])
     shape = list(static(b, s.call.op, t.shape))
     if len(shape) == 2:
-        shape[0] = -(-shape[0] // 2)
+        shape[0] = ceil_div(shape[0], 2)
     scratch = b.emit("tile.create", shape, dtype=t.dtype, target_memory=Space.VEC, name="tmp_tile")
     return b.emit("tile.col_sum", s.args[0], scratch, name=s.name)
 
