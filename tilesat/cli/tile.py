@@ -50,7 +50,7 @@ def tile(
 
     The tiled program goes to stdout, or to OUT in one step; decisions and hints go to stderr.
     """
-    forced = {n: options.three(t, "--force") for n, t in options.pairs(force, "--force", "--force c=64,128,256").items()}
+    forced = options.tiles(force, "--force")
     program = read_program(file)
     if stop_after is not None:
         options.one_of(stop_after, STAGES, "--stop-after")
