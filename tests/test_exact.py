@@ -12,8 +12,9 @@ import pytest
 import tilesat
 from cost.models import cost_model
 from egraph_rules.catalogue import rules
-from egraph_rules.engine import Limits, Session, engine_for
+from egraph_rules.engine import Session, engine_for
 from egraph_rules.problem_facts import largest_extent
+from egraph_rules.report import Limits
 from extraction.cheapest import DEAR, Costs
 from extraction.exact import ExactSolver
 from extraction.policy import price

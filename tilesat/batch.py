@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cost.batch.schedule import CoreProduct, Schedule
     from cost.dtypes import DType
     from cost.hardware import Target
-    from egraph_rules.engine import Limits, Report
+    from egraph_rules.report import Limits, Report
     from extraction.batch import Choice
     from extraction.policy import Priced
     from ir_bridge.ir.nodes import Program
@@ -123,7 +123,7 @@ def plan_batch(
 def _check_options(b0: object, deterministic: object, limits: object) -> int:
     """``b0`` as an int; options of the wrong kind are refused, and a ``b0`` that no problem's B can reach."""
     from cost.batch.problem import MAX_EXTENT, whole
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
 
     least = whole("b0", b0)
     if not 2 <= least <= MAX_EXTENT:
@@ -150,7 +150,7 @@ def _plan(
 
     from egraph_rules.batch.catalogue import branch_rules
     from egraph_rules.batch.saturate import saturate, state
-    from egraph_rules.engine import StopReason
+    from egraph_rules.report import StopReason
     from extraction.batch import BRANCHES, best_by_branch, fallback, pick, split_of
     from extraction.batch_refusals import why_refused
 
@@ -183,7 +183,7 @@ def _plan(
 
 
 def _notes(p: BatchProblem, chip: Chip, s: Schedule, report: Report) -> Iterator[str]:
-    from egraph_rules.engine import StopReason
+    from egraph_rules.report import StopReason
     from ir_bridge.batch.lift import workspace_of
 
     if report.stop is not StopReason.SATURATED:

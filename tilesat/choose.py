@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cost.hardware import Target
     from cost.problem import Problem
     from egraph_rules.catalogue import RuleSet
-    from egraph_rules.engine import Limits, Report
+    from egraph_rules.report import Limits, Report
     from extraction.policy import Priced
     from extraction.snapshot import Snapshot
 
@@ -131,9 +131,10 @@ def saturate(
 
     One saturation serves any number of cost models: :func:`extraction.policy.price` prices the snapshot again.
     """
-    from egraph_rules.engine import Limits, Session, engine_for
+    from egraph_rules.engine import Session, engine_for
     from egraph_rules.problem_facts import largest_extent, state_problem
     from egraph_rules.program import ProgramFacts
+    from egraph_rules.report import Limits
     from extraction.snapshot import snapshot
 
     facts = ProgramFacts()

@@ -13,11 +13,12 @@ from cost.physical import align_up
 from cost.problem import Problem
 from egraph_rules.catalogue import CHEAPEST
 from egraph_rules.catalogue import rules as find_rules
-from egraph_rules.engine import Limits, Session, StopReason, engine_for
+from egraph_rules.engine import Session, engine_for
 from egraph_rules.language import WHOLE
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
+from egraph_rules.report import Limits, StopReason
 from extraction.cheapest import Costs, Solver, extract_cheapest, greedy_solver
 from extraction.exact import exact_solver
 from extraction.extract import Decision, Decisions, extract_documented

@@ -14,7 +14,7 @@ from tilesat.cli.outcome import DONE, command
 from tilesat.cli.output import note, progress, show_json, show_table
 
 if TYPE_CHECKING:
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
     from ir_bridge.ir.nodes import Program
     from tilesat.result import ProductDecision, Tiling
 
