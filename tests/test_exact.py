@@ -15,10 +15,10 @@ from egraph_rules.catalogue import rules
 from egraph_rules.engine import Session, engine_for
 from egraph_rules.problem_facts import largest_extent
 from egraph_rules.report import Limits
-from extraction.cheapest import DEAR, Costs
 from extraction.exact import ExactSolver
 from extraction.policy import price
 from extraction.snapshot import Node, Snapshot, snapshot
+from extraction.solver import DEAR, Costs
 from ir_bridge.lower import lower
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "data" / "tiled_programs.jsonl").read_text().splitlines()]

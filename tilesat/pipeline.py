@@ -19,12 +19,14 @@ from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
 from egraph_rules.report import Limits, StopReason
-from extraction.cheapest import Costs, Solver, extract_cheapest, greedy_solver
+from extraction.cheapest import extract_cheapest
+from extraction.decisions import Decision, Decisions, Evidence
+from extraction.documented import extract_documented
 from extraction.exact import exact_solver
-from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.reasons import no_room
 from extraction.snapshot import Snapshot, snapshot
+from extraction.solver import Costs, Solver, greedy_solver
 from ir_bridge.convert import needs_conversion
 from ir_bridge.crowding import Tenant, crowded_out
 from ir_bridge.ir.nodes import Program, Var
@@ -106,10 +108,10 @@ class Run:
     def extract(self) -> Decisions:
         problems = self.lowered.facts.problems
         self.priced = {p: price(s, problems[p], self.model, self.target) for p, s in self.snapshot.schedules.items()}
-        inputs = (self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
+        evidence = Evidence(self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
         if self.rule_set.policy == CHEAPEST:
-            return extract_cheapest(*inputs, self.solver())
-        return extract_documented(*inputs)
+            return extract_cheapest(evidence, self.solver())
+        return extract_documented(evidence)
 
     def solver(self) -> Callable[[Snapshot, Costs], Solver]:
         if self.extractor == "exact":
