@@ -87,11 +87,12 @@ def plan_batch(
 ) -> BatchPlan:
     """The plan of C[B, M, N] = A[BatchA, M, K] @ B[BatchB, K, N] (+ bias) on ``chip``.
 
-    ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is
-    stored [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the
-    "analysis" or of the vendor's "operator". ``order``: the cheapest capable branch by "latency", or the first one in the
-    "operator"'s order; ``branch``: this branch and no other. ``deterministic`` False lets partial sums be added in any order.
-    ``rules``: branch families, as ``"all,-merge_batch"``. ``b0``: least number of batches that MergeBatch merges.
+    ``dtype`` is the operands' element type: bf16, fp16, fp32 or int8. ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None,
+    "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is stored [BatchA, K, M]; ``transpose_b``: B is stored
+    [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the "analysis" or of the vendor's "operator". ``order``:
+    the cheapest capable branch by "latency", or the first one in the "operator"'s order; ``branch``: this branch and no other.
+    ``deterministic`` False lets partial sums be added in any order. ``rules``: branch families, as ``"all,-merge_batch"``.
+    ``b0``: least number of batches that MergeBatch merges. ``limits`` bound saturation.
 
     Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's
     reasons), :class:`~cost.errors.TilesatError` for arguments that make no problem.
