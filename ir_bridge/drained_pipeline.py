@@ -25,8 +25,8 @@ from ir_bridge.ir.types import Space, TileType
 
 #: Loop attributes that say the author, or an earlier run, has decided already.
 POLICY_ATTRIBUTES = ("pipeline_overlap_stores", "pipeline_double_buffer_c")
-#: Trips from which two accumulators pay, by how a tile is drained.
-MIN_TRIPS = {"tile.store": 4, "tile.assemble": 8}
+#: How a tile may be drained.
+DRAINS = frozenset({"tile.store", "tile.assemble"})
 STORE_LIKE = frozenset({"tile.store", "tile.assemble", "tile.write", "tensor.write", "tensor.assemble"})
 
 
@@ -128,7 +128,7 @@ def _wrong_drain(drain: Assign, product: Assign, loop: For, facts: Facts) -> str
     """The accumulator goes into a carried value, and the result is handed on in that value's place; all of them used once."""
     call, acc = drain.value, product.targets[0]
     assert isinstance(call, Call)
-    if call.op not in MIN_TRIPS or len(drain.targets) != 1:
+    if call.op not in DRAINS or len(drain.targets) != 1:
         return "its store is neither tile.store nor tile.assemble"
     source, destination = (call.args[0], call.args[2]) if call.op == "tile.store" else (call.args[1], call.args[0])
     if source is not acc or destination not in loop.carried:
@@ -154,16 +154,6 @@ def _other_trouble(body: list[Assign], product: Assign) -> str | None:
             return "it holds a statement whose effects are not known"
         if any(isinstance(a, Var) and a is not own and _in_acc(a) for a in s.value.args):
             return "it reads another accumulator"
-    return None
-
-
-def unprofitable(p: DrainedPipeline, target: Target) -> str | None:
-    """Why two accumulators would not pay: too few trips, or (drained into Mat, which is cheap) too small an accumulator."""
-    if p.trips < MIN_TRIPS[p.drain]:
-        return f"{p.trips} trips are fewer than the {MIN_TRIPS[p.drain]} from which two accumulators pay"
-    size = slot_bytes(p.accumulator, target)
-    if p.drain == "tile.assemble" and size < ceil_div(target.l0c, 4):
-        return f"its accumulator of {size} bytes is less than a quarter of L0C ({target.l0c} bytes)"
     return None
 
 

@@ -12,13 +12,16 @@ from typing import Any
 from brute_force import Case, brute_force_numpy
 
 from cost.hardware import Target, get_target
+from cost.physical import ceil_div
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from ir_bridge.analysis import Facts, facts_of
-from ir_bridge.drained_pipeline import DrainedPipeline, Refused, accumulators_total, read_pipeline, unprofitable
+from ir_bridge.drained_pipeline import DrainedPipeline, Refused, accumulators_total, read_pipeline, slot_bytes
 from ir_bridge.ir.nodes import CORE_KINDS, Call, For, Function, LoopKind, Program, Var
 from ir_bridge.ir.types import Space, TileType
 from ir_bridge.split_k_chain import SplitKChain, split_k_chains
 
+#: Trips from which two accumulators pay, by how a tile is drained.
+MIN_TRIPS = {"tile.store": 4, "tile.assemble": 8}
 LEFT_AT = {"tile.matmul": 0, "tile.matmul_acc": 1, "tile.matmul_bias": 0}
 
 
@@ -59,6 +62,16 @@ def _choose_whole_n(c: Case) -> dict[str, Any]:
 
 def _whole(t: TileChoice, M: int, N: int) -> bool:
     return t.m == M and t.n == N
+
+
+def unprofitable(p: DrainedPipeline, target: Target) -> str | None:
+    """Why two accumulators would not pay: too few trips, or (drained into Mat, which is cheap) too small an accumulator."""
+    if p.trips < MIN_TRIPS[p.drain]:
+        return f"{p.trips} trips are fewer than the {MIN_TRIPS[p.drain]} from which two accumulators pay"
+    size = slot_bytes(p.accumulator, target)
+    if p.drain == "tile.assemble" and size < ceil_div(target.l0c, 4):
+        return f"its accumulator of {size} bytes is less than a quarter of L0C ({target.l0c} bytes)"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
