@@ -142,18 +142,20 @@ if hasattr(os, "register_at_fork"):
 class Engine:
     """An e-graph that knows one rule set; use :func:`engine_for`, which keeps engines between programs.
 
-    Rules are compiled when a program first needs them: a rule that cannot fire costs nothing.
+    Rules are compiled when a program first needs them: a rule that cannot fire costs nothing. ``by_rule``: the rules of a
+    stage are run one after another, so that the rows each of them adds can be counted; slower, and to the same fixpoint.
     """
 
     #: Holds a program's rows that cannot be dropped (see the module's first lines).
     spent = False
 
-    def __init__(self, families: tuple[Family, ...], axioms: Facts, language: Language = language) -> None:
+    def __init__(self, families: tuple[Family, ...], axioms: Facts, language: Language = language, by_rule: bool = False) -> None:
         self._egraph = bindings.EGraph()
         _Fork.engines.add(self)
         if _Fork.happened:
             self.keep()
-        self._made_of = (families, axioms, language)
+        self._made_of = (families, axioms, language, by_rule)
+        self.by_rule = by_rule
         self.families = families
         self.stages = language.STAGES
         self._rules = [(r, frozenset(_heads(r.reads)), frozenset(_heads(r.then))) for f in families for r in f.rules]
@@ -164,13 +166,19 @@ class Engine:
         _check_rules(families, self._undeclared)
         for sort in language.SORTS:
             self.run(sort.declare())
-        for stage in self.stages:
-            self.run(f"(ruleset {stage})")
+        #: What one iteration of a stage runs: its ruleset, or with ``by_rule`` a ruleset for each of its rules, by rule name.
+        self.steps: dict[str, list[tuple[str, Any]]] = {s: [] for s in self.stages}
+        if not by_rule:
+            for stage in self.stages:
+                self.steps[stage].append(("", self._step(stage)))
         self.declare(axioms)
         self.add(axioms)
-        span = bindings.PanicSpan()
-        self.steps = {s: bindings.RunSchedule(bindings.Run(span, bindings.RunConfig(s, None))) for s in self.stages}
-        self.sizes = bindings.PrintSize(span, None)
+        self.sizes = bindings.PrintSize(bindings.PanicSpan(), None)
+
+    def _step(self, ruleset: str) -> Any:
+        """A new ruleset, and the command that runs it once."""
+        self.run(f"(ruleset {ruleset})")
+        return bindings.RunSchedule(bindings.Run(bindings.PanicSpan(), bindings.RunConfig(ruleset, None)))
 
     def run(self, line: str) -> list[Any]:
         """Run one line of egglog."""
@@ -246,7 +254,12 @@ class Engine:
         for rule, reads, makes in self._rules:
             if reads <= filled and rule.name not in self._loaded:
                 self.declare((*sorted(reads), *sorted(makes)))
-                self.run(rule.render())
+                if self.by_rule:
+                    ruleset = f"{rule.stage}_{len(self._loaded)}"
+                    self.steps[rule.stage].append((rule.name, self._step(ruleset)))
+                    self.run(rule.render(ruleset))
+                else:
+                    self.run(rule.render())
                 self._loaded.add(rule.name)
         self._seen.add(given)
 
@@ -286,7 +299,7 @@ class Session:
         self._engine = engine
         self._facts = facts
         rows = tuple((f.name, r.name, r.statement) for f in engine.families for r in f.rules)
-        self.report = Report(families=rows)
+        self.report = Report(families=rows, added={} if engine.by_rule else None)
 
     def __enter__(self) -> Session:
         self._engine = self._engine.fresh()
@@ -310,7 +323,8 @@ class Session:
         """Run every stage to its fixpoint or to a limit; call again after :meth:`add` to go on."""
         began = time.perf_counter()
         self.report.stop = StopReason.SATURATED
-        self.report.nodes = self._size()
+        before, self.report.nodes = self.report.nodes, self._size()
+        self.report.given += self.report.nodes - before
         for stage in self._engine.stages:
             stop = self._run_stage(stage, limits, began)
             if stop is not None:
@@ -328,23 +342,39 @@ class Session:
                 return StopReason.SECONDS
             if self.report.nodes > limits.nodes:
                 return StopReason.NODES
-            run = self._engine.command(self._engine.steps[stage]).report
-            self._account(run, time.perf_counter() - before)
-            if not run.updated:
+            matches, updated = self._iterate(stage)
+            if not updated:
                 return None
-            self.report.nodes += sum(run.num_matches_per_rule.values()) * _ROWS_A_MATCH
-            if self.report.nodes > limits.nodes:
-                self.report.nodes = self._size()
+            if self.report.added is None:
+                self.report.nodes += matches * _ROWS_A_MATCH
+                if self.report.nodes > limits.nodes:
+                    self.report.nodes = self._size()
         return StopReason.ITERATIONS
 
-    def _account(self, run: Any, seconds: float) -> None:
-        """Add an iteration to the report.
+    def _iterate(self, stage: str) -> tuple[int, bool]:
+        """One iteration of a stage: (matches, was anything new)."""
+        report, clock = self.report, time.perf_counter
+        report.iterations += 1
+        matches, updated = 0, False
+        for rule, step in self._engine.steps[stage]:
+            before = clock()
+            run = self._engine.command(step).report
+            self._account(run, clock() - before)
+            matches += sum(run.num_matches_per_rule.values())
+            updated = updated or run.updated
+            if report.added is not None and run.updated:
+                rows = self._size()
+                report.added[rule] = report.added.get(rule, 0) + rows - report.nodes
+                report.nodes = rows
+        return matches, updated
 
-        egglog clocks rules too coarsely to add up, so the iteration's wall time is shared out among the rules that matched,
-        by its clock and their matches.
+    def _account(self, run: Any, seconds: float) -> None:
+        """Add one run of a ruleset to the report.
+
+        egglog clocks rules too coarsely to add up, so the run's wall time is shared out among the rules that matched, by its
+        clock and their matches.
         """
         report = self.report
-        report.iterations += 1
         clock = run.search_and_apply_time_per_rule
         weights = {}
         for name, count in run.num_matches_per_rule.items():
@@ -372,10 +402,11 @@ def _memory_folder() -> str | None:
     return "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
 
 
-def engine_for(rule_set: RuleSet, largest_extent: int) -> Engine:
-    """This thread's engine for a rule set, with tile extents up to ``largest_extent`` elements."""
+def engine_for(rule_set: RuleSet, largest_extent: int, by_rule: bool = False) -> Engine:
+    """This thread's engine for a rule set, with tile extents up to ``largest_extent`` elements, run ``by_rule`` or by stage."""
     families = rule_set.families
-    return kept_engine((families, largest_extent), lambda: Engine(families, language.axioms(largest_extent)))
+    key = (families, largest_extent, by_rule)
+    return kept_engine(key, lambda: Engine(families, language.axioms(largest_extent), by_rule=by_rule))
 
 
 #: Engines that one thread keeps; the least recently used one goes first.

@@ -33,33 +33,47 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """What one rule did: matches and seconds of search and application."""
+    """What one rule did: matches, seconds of search and application, and rows added to the e-graph.
+
+    ``nodes`` is None unless rules were run one by one (see :class:`~egraph_rules.engine.Engine`); below 0 where rows became one
+    that were several.
+    """
 
     name: str
     family: str
     statement: str
     matches: int
     seconds: float
+    nodes: int | None = None
 
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: seconds per phase, iterations, rows and e-classes, a row for every rule (zero rows too), why it ended."""
+    """What a run did: seconds per phase, iterations, rows and e-classes, a row for every rule (zero rows too), why it ended.
+
+    ``nodes`` are all rows at the end; ``given`` of them were there before any rule. ``added`` by rule, where that was counted.
+    """
 
     stop: StopReason = StopReason.SATURATED
     iterations: int = 0
     nodes: int = 0
+    given: int = 0
     classes: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     matches: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    added: dict[str, int] | None = None
     families: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def rules(self) -> tuple[RuleRow, ...]:
         """A row for every rule of the rule set, in catalogue order."""
+        added = self.added
         return tuple(
-            RuleRow(name, family, statement, self.matches.get(name, 0), self.seconds.get(name, 0.0))
+            RuleRow(
+                *(name, family, statement, self.matches.get(name, 0), self.seconds.get(name, 0.0)),
+                None if added is None else added.get(name, 0),
+            )
             for family, name, statement in self.families
         )
 

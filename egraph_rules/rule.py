@@ -87,13 +87,14 @@ class Rule:
     when: tuple[Condition, ...]
     then: tuple[Action, ...]
 
-    def render(self) -> str:
-        """The rule in egglog. A variable that is mentioned once constrains nothing and is written ``_``: joins stay narrow."""
+    def render(self, ruleset: str = "") -> str:
+        """The rule in egglog, in the ruleset of its stage unless another is given. A variable that is mentioned once constrains
+        nothing and is written ``_``: joins stay narrow."""
         mentions = Counter(variables_of(self))
         alone = {name for name, count in mentions.items() if count == 1}
         body = " ".join([*(_without(x, alone).render() for x in self.reads), *(c.render() for c in self.when)])
         head = " ".join(a.render() for a in self.then)
-        return f'(rule ({body}) ({head}) :ruleset {self.stage} :name "{self.name}")'
+        return f'(rule ({body}) ({head}) :ruleset {ruleset or self.stage} :name "{self.name}")'
 
 
 def variables_of(r: Rule) -> Iterator[str]:

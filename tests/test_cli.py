@@ -389,6 +389,11 @@ def test_rules_profile_has_a_row_for_every_rule(run: Any) -> None:
     matches = {r["rule"]: r["matches"] for r in rows}
     assert matches["k_split"] > 0
     assert matches["mat_scratch_int32"] == 0
+    plain = tilesat.tile(tilesat.load(CHAIN)).report
+    assert matches == {r.name: r.matches for r in plain.rules}
+    found = run("rules", "--profile", CHAIN, "--rules", "reference", "--json").json
+    assert found["given"] + sum(r["nodes"] for r in rows) == found["nodes"] == plain.nodes
+    assert {r["rule"] for r in rows if r["nodes"]} <= {r["rule"] for r in rows if r["matches"]}
     text = run("rules", "--profile", CHAIN, "--rules", "reference")
     assert len(text.out.splitlines()) == len(rows) + 3
     assert "most time: " in text.err

@@ -112,8 +112,41 @@ def test_csv_of_shapes(tmp_path):
     assert "N = '0' is no extent" in errors["mine.csv line 6"]
     assert "narrower than a byte" in errors["tiny"]
     assert "unknown element type 'quux'" in errors["mine.csv line 8"]
-    assert "not as many fields" in errors["mine.csv line 9"]
+    assert "has 2 fields, not 6 as the header" in errors["mine.csv line 9"]
     assert "no multiple of K" in errors["mine.csv line 10"]
+
+
+def test_rows_of_a_csv_that_cannot_be_read_spoil_no_other(tmp_path):
+    path = tmp_path / "rough.csv"
+    rows = [
+        b"\xef\xbb\xbfM, N, K, name",
+        b'64,64,64,"a, b"',
+        b'64,"64,64,open',
+        b"64,\xff\xfe,64,bytes",
+        b"64,64," + b"9" * 5000 + b",long",
+        b"64,\x00,64,nul",
+        b"",
+        b'64,64,64,"a "quote" inside"',
+        b"64,64,64," + b"x" * 200_000,
+        b"64,64,128,last",
+    ]
+    path.write_bytes(b"\r\n".join(rows) + b"\r\n")
+    found = corpus.load(path).entries
+    assert [e.name for e in found if e.problem] == ["a, b", "last"]
+    errors = [e.error for e in found if e.error]
+    for error, number, message in zip(
+        errors, (3, 4, 5, 6, 8, 9), ("", "byte 0xff", "99…' is no extent", "", "", ""), strict=True
+    ):
+        assert error.startswith(f"rough.csv line {number}: ")
+        assert message in error
+        assert len(error) < 200
+
+
+def test_a_link_to_nothing_is_a_file_that_cannot_be_read(tmp_path):
+    (tmp_path / "good.py").write_text(str(programs.plain(64, 64, 64, "bf16")))
+    (tmp_path / "gone.py").symlink_to(tmp_path / "nowhere.py")
+    with pytest.raises(corpus.CorpusError, match=r"gone\.py cannot be read: No such file"):
+        next(e for e in corpus.load(tmp_path) if e.name == "gone").program()
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_a_term_that_is_none():
 
 def test_wrong_shapes_and_types():
     for result, message in [
-        (np.ones(3), r"a load that is float64 of shape \(3,\), not 2 numbers"),
+        (np.ones(3), r"a wall that is float64 of shape \(3,\), not 2 numbers"),
         (5.0, r"float64 of shape \(\), not 2 numbers"),
     ]:
         with pytest.raises(CostModelError, match=message):
@@ -203,6 +203,32 @@ def test_wrong_shapes_and_types():
         check_prices(FunctionModel("m", lambda c, p, t: ["a", "b"]), TWO, P, B910)
 
 
+def test_columns_that_are_lists_are_prices_too():
+    """Whatever numbers a breakdown holds, what is checked holds float64 arrays; bad ones are told as ever."""
+
+    def listed(wall, load=(0.0, 0.0)):
+        none = [0, 0]
+        return FunctionModel("listed", lambda c, p, t: Breakdown(load, none, none, none, wall))  # type: ignore[arg-type]
+
+    prices = check_prices(listed([3, 4]), TWO, P, B910)
+    assert [getattr(prices, term).dtype for term in ("load", "mad", "drain", "bubble", "wall")] == [np.float64] * 5
+    assert prices.wall_rounded.tolist() == [3.0, 4.0]
+    for wall, load, message in [
+        ([1.0, -4.0], [0, 0], r"priced candidate 1: .* at wall = -4\.0"),
+        ([1.0], [0, 0], r"a wall that is float64 of shape \(1,\), not 2 numbers"),
+        ([1.0, 2.0], [[1], [2, 3]], r"a load that is no array"),
+        ([1.0, 2.0], None, r"a load that is object of shape"),
+        ([1.0, 2j], [0, 0], r"a wall that is complex128"),
+    ]:
+        with pytest.raises(CostModelError, match=message):
+            check_prices(listed(wall, load), TWO, P, B910)
+
+
+def test_complex_walls_are_refused_not_cut():
+    with pytest.raises(CostModelError, match=r"raised TypeError: complex numbers are no prices \(candidate 0: "):
+        check_prices(FunctionModel("m", lambda c, p, t: np.ones(len(c)) * 1j), TWO, P, B910)
+
+
 def test_an_exception_names_the_candidate():
     def price(candidates, problem, target):
         if (candidates.dbc == 2).any():
@@ -213,6 +239,11 @@ def test_an_exception_names_the_candidate():
         CostModelError, match=r"raised ZeroDivisionError: two accumulators \(candidate 1: 32x64x64.*alone does it"
     ):
         check_prices(FunctionModel("m", price), TWO, P, B910)
+
+
+def test_a_model_that_ends_the_process_is_broken_like_any_other():
+    with pytest.raises(CostModelError, match=r"raised SystemExit: 3 \(candidate 0: .* alone does it\)"):
+        check_prices(FunctionModel("m", lambda c, p, t: sys.exit(3)), TWO, P, B910)
 
 
 def test_a_model_that_gives_walls_alone_has_no_other_terms():

@@ -9,7 +9,7 @@ import pytest
 import tilesat
 from egraph_rules import language as L
 from egraph_rules.catalogue import FAMILIES, rules
-from egraph_rules.engine import Session, engine_for
+from egraph_rules.engine import Session, _heads, engine_for
 from egraph_rules.expr import align_up, ceil_div, literal, predicate, smaller_of
 from egraph_rules.report import Limits, StopReason
 from egraph_rules.rule import Rule, family, rule, variables
@@ -18,8 +18,8 @@ PROBLEM = (0, 64, 64, 512, 64, 64, 512, 2, 2, 4, 1, 1, 16, 16, 16, 65536, 65536,
 FACTS = {"problem": [PROBLEM]}
 
 
-def run(spec: object = "reference", limits: Limits | None = None, facts: dict | None = None):  # type: ignore[no-untyped-def]
-    with Session(engine_for(rules(spec), 4096), facts or FACTS) as session:  # type: ignore[arg-type]
+def run(spec: object = "reference", limits: Limits | None = None, facts: dict | None = None, by_rule: bool = False):  # type: ignore[no-untyped-def]
+    with Session(engine_for(rules(spec), 4096, by_rule), facts or FACTS) as session:  # type: ignore[arg-type]
         report = session.run(limits or Limits())
         frozen = session.freeze()
         return report, {t.name: frozen.rows(t) for t in L.TABLES}
@@ -36,6 +36,42 @@ def test_every_rule_has_a_row_zero_rows_too() -> None:
     assert {r.name for r in report.rules if r.matches == 0} >= {"direct_store", "a_stationary", "drained_to_mat"}
     assert next(r for r in report.rules if r.name == "k_split").matches > 0
     assert report.stop is StopReason.SATURATED
+
+
+@pytest.mark.parametrize("spec", ["reference", "all", "k_split,whole"])
+def test_rules_run_one_by_one_reach_the_same_and_say_what_each_added(spec: str) -> None:
+    together, rows = run(spec)
+    alone, rows_alone = run(spec, by_rule=True)
+    assert {name: sorted(found) for name, found in rows_alone.items()} == {name: sorted(found) for name, found in rows.items()}
+    assert (alone.nodes, alone.matches, alone.stop) == (together.nodes, together.matches, together.stop)
+    assert all(r.nodes is None for r in together.rules)
+    added = {r.name: r.nodes for r in alone.rules}
+    assert alone.given + sum(added.values()) == alone.nodes
+    assert alone.given < together.nodes
+    assert alone.nodes == sum(map(len, rows.values()))
+    # rules that make candidates have made all of them, and the classes they are in
+    makes = {r.name: {h for t in r.then for h in _heads([t])} for f in rules(spec).families for r in f.rules}
+    candidates = {name: heads for name, heads in makes.items() if "Cube" in heads}
+    tables = set().union(*candidates.values())
+    assert sum(added[name] for name in candidates) == sum(len(rows[t]) for t in tables) > len(rows["Cube"]) > 0
+
+
+def test_rows_of_facts_that_come_later_are_given() -> None:
+    with Session(engine_for(rules("reference"), 4096, True), FACTS) as session:
+        first = session.run(Limits())
+        given, nodes = first.given, first.nodes
+        again = session.run(Limits())
+        assert (again.given, again.nodes) == (given, nodes)
+        session.add({"problem": [(7, *PROBLEM[1:])]})
+        more = session.run(Limits())
+        assert more.given == given + 1
+        assert more.given + sum(r.nodes or 0 for r in more.rules) == more.nodes > nodes + 1
+
+
+def test_limits_end_a_run_rule_by_rule() -> None:
+    report, _ = run(limits=Limits(nodes=60), by_rule=True)
+    assert report.stop is StopReason.NODES
+    assert report.given + sum(r.nodes for r in report.rules) == report.nodes
 
 
 def test_the_costliest_rules_come_first() -> None:

@@ -149,6 +149,43 @@ def test_a_value_still_in_use_keeps_its_slot():
     assert t.cycles == 25
 
 
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 90), st.integers(0, 3)), min_size=1, max_size=12), st.integers(1, 3))
+def test_slots_are_no_more_than_are_asked_for_or_alive(values, slots):
+    """Values of one ring, given up in any order: as many at once as the ring has slots, or as are still to be used."""
+
+    def play_ring(slots):
+        core, ring, kept, most = Core(B910), Ring(slots), [], 0
+        for make, use, keep in values:
+            v = core.value("l0c", 1, ring)
+            core.issue(Lane.CUBE, float(make), (), (v,))
+            kept.append((keep, float(use), v))
+            most = max(most, len(kept))
+            for _, use_cycles, old in [x for x in kept if x[0] == 0]:
+                core.issue(Lane.FIXPIPE, use_cycles, (old,))
+                core.release(old)
+            kept = [(keep - 1, use_cycles, old) for keep, use_cycles, old in kept if keep]
+        return Timeline(core, ["x"]), most
+
+    t, most = play_ring(slots)
+    assert t.peak_bytes["l0c"] <= max(slots, most)
+    assert play_ring(slots + 1)[0].cycles <= t.cycles
+
+
+def test_what_no_instruction_made_takes_its_bytes_when_it_is_read():
+    """The result of an operation that is not modelled is there at once; its bytes are taken and given back like any other's."""
+    core = Core(B910, capacity={"vec": 100})
+    made, next_one = core.value("vec", 80), core.value("vec", 80)
+    core.issue(Lane.VEC, 10.0, (made,))
+    core.release(made)
+    core.issue(Lane.MTE2, 5.0, (), (next_one,))
+    third = core.value("vec", 80)
+    core.issue(Lane.MTE2, 5.0, (), (third,))
+    t = Timeline(core, ["x"])
+    assert spans(t, Lane.MTE2) == [(10, 15), (15, 20)]
+    assert t.overflow == {"vec": 60}  # `third` beside `next_one`, which is still to be used
+
+
 def test_overwriting_waits_for_the_readers():
     """An accumulator that is drained is not accumulated into again until the drain is through; nor is a tensor."""
     core = Core(B910)
@@ -411,6 +448,65 @@ def test_a_chain_by_hand():
     assert result.cycles == (FEED_A + FEED_B + PRODUCT + ticks(DRAIN)) + (FEED_A + feed_e + second + ticks(DRAIN))
     assert result.lanes["MTE1"].stalls == {"data from FIXPIPE": PRODUCT + ticks(DRAIN)}
     assert not result.notes
+
+
+RAW_CHAIN = """
+am = pl.tile.load(a, [0, 0], [64, 64], target_memory=pl.Mem.Mat)
+bm = pl.tile.load(b, [0, 0], [64, 64], target_memory=pl.Mem.Mat)
+c = pl.tile.matmul(am, bm)
+d = pl.tile.matmul(c, bm)
+o1 = pl.tile.store(d, [0, 0], out)
+f = pl.tile.matmul(am, bm)
+o2 = pl.tile.store(f, [0, 0], o1)
+return o2
+"""
+FP32_SQUARES = "a: pl.Tensor[[64, 64], pl.FP32], b: pl.Tensor[[64, 64], pl.FP32], out: pl.Out[pl.Tensor[[64, 64], pl.FP32]]"
+
+
+def test_an_accumulator_that_was_fed_gives_its_slot_to_the_product():
+    """``c`` is read once, by FIXPIPE on its way to L0A, so ``d`` may have its slot, and ``f`` waits for ``d``'s drain: one
+    accumulator all the way. Twice the bytes of the bf16 chain to feed, and two passes of 8 steps to multiply."""
+    result = simulate(kernel(RAW_CHAIN, FP32_SQUARES), "910b", residency="mat")
+    feed_a, feed_b, product, drain = ticks(64 * 64 * 4 / 129.7), ticks(64 * 64 * 4 / 85.4), 21 + 2 * 4 * 4 * 8, ticks(DRAIN)
+    # feed a and b, c, drain c to L0A (b is fed meanwhile), d, drain d, f (its operands were fed long ago), drain f
+    assert feed_b < product + drain
+    assert feed_a + feed_b < drain + product + drain
+    assert result.cycles == feed_a + feed_b + (product + drain) * 3
+    assert result.peak_bytes["l0c"] == 64 * 64 * 4
+    assert result.lanes["CUBE"].stalls["a slot in l0c"] == drain
+
+
+def test_an_accumulator_just_as_large_as_l0c_can_be_fed():
+    room = {"l0c": 64 * 64 * 4}
+    assert not simulate(kernel(RAW_CHAIN, FP32_SQUARES), "910b", residency="mat", capacity=room).overflow
+
+
+def test_an_accumulator_that_is_fed_and_used_later_keeps_its_slot():
+    later = RAW_CHAIN.replace("store(f,", "store(c,")
+    assert simulate(kernel(later, FP32_SQUARES), "910b", residency="mat").peak_bytes["l0c"] == 2 * 64 * 64 * 4
+    square = simulate(kernel(RAW_CHAIN.replace("c, bm", "c, c"), FP32_SQUARES), "910b", residency="mat")  # fed twice
+    assert square.peak_bytes["l0c"] == 64 * 64 * 4
+    assert square.lanes["FIXPIPE"].instructions == 4
+
+
+def test_an_accumulator_that_is_kept_does_not_make_room_for_others():
+    """Eight products are drained one by one, each waiting for the drain before it, whether or not a ninth is kept beside them."""
+    body = """
+am = pl.tile.load(a, [0, 0], [64, 256], target_memory=pl.Mem.Mat)
+bm = pl.tile.load(b, [0, 0], [256, 64], target_memory=pl.Mem.Mat)
+l = pl.tile.extract(am, 0, 0, [64, 64], target_memory=pl.Mem.Left)
+r = pl.tile.extract(bm, 0, 0, [64, 64], target_memory=pl.Mem.Right)
+c = pl.tile.matmul(l, r)
+for i, (o,) in pl.range(0, 8, 1, init_values=(out,)):
+    d = pl.tile.matmul(l, r)
+    s = pl.tile.store(d, [0, 0], o)
+    t = pl.yield_(s)
+z = pl.tile.store(c, [0, 0], t)
+return z
+"""
+    kept = simulate(kernel(body), "910b", residency="mat")
+    assert kept.cycles == FEED_A + FEED_B + PRODUCT + 8 * (PRODUCT + ticks(DRAIN)) + ticks(DRAIN)
+    assert kept.peak_bytes["l0c"] == 2 * 64 * 64 * 4
 
 
 def test_a_cast_that_is_not_folded_crosses_to_the_vector_unit_and_back():

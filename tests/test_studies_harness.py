@@ -258,6 +258,20 @@ def test_files_are_published_whole(tmp_path):
     assert not list(tmp_path.glob(".*partial"))
 
 
+def test_what_a_killed_run_had_half_written_is_no_obstacle(tmp_path):
+    (tmp_path / ".manifest.json.k3x.partial").write_text('{"schema"')
+    run(Squares(GOOD), workers=0, out=tmp_path)
+    (tmp_path / ".report.html.a8f.partial").write_text("<html>")
+    rows = run(Squares(GOOD), workers=0, out=tmp_path)
+    assert results(rows) == results(run(Squares(GOOD), workers=0))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MANIFEST, RESULTS]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex.partial").write_text("")
+    with pytest.raises(StudyError, match=r"is no results folder \(it holds thesis\.tex\.partial\)"):
+        run(Squares(GOOD), workers=0, out=other)
+
+
 def test_the_manifest_says_what_it_takes_to_repeat(tmp_path):
     run(Squares(GOOD), workers=0, out=tmp_path)
     found = json.loads((tmp_path / MANIFEST).read_text())

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import itertools
 import json
 import math
+import os
 import re
 import statistics
+import subprocess
+import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,13 +26,14 @@ from study_samples import broken, half_price, large_tiles, small_tiles
 import tilesat
 from cost import roofline
 from cost.hardware import get_target
-from cost.models import cost_model, cost_models
+from cost.models import cost_model, cost_models, wall_only
 from cost.problem import STATIONARITY, Candidates, Problem
 from cost.simulator.schedule import simulated_cycles
 from extraction.policy import price
 from tilesat import corpus
 from tilesat.choose import saturate
 from tilesat.studies import StudyError, compare_cost_models
+from tilesat.studies.cost_models import CostModelStudy
 from tilesat.studies.problems import distinct, name_of
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -210,6 +215,81 @@ def test_names_that_mean_nothing(given, error, message):
         compare_cost_models(**{"corpus": SMALL, "target": B910, "workers": 0, **given})
 
 
+class Scaled:
+    """The rows of a tile, times a factor: the same source whatever the factor."""
+
+    name = "scaled"
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def price(self, candidates, problem, target):
+        return wall_only(candidates.m * self.factor)
+
+
+def scaled_function(factor, *, more=0.0):
+    def scaled(candidates, problem, target, more=more):
+        return candidates.m * factor + more
+
+    return scaled
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Scaled(2.0), Scaled(3.0)),
+        (Scaled(np.arange(3.0)), Scaled(np.arange(1.0, 4.0))),
+        (Scaled({"a": {1, 2}}), Scaled({"a": {1, 3}})),
+        (scaled_function(2.0), scaled_function(3.0)),
+        (scaled_function(2.0), scaled_function(2.0, more=1.0)),
+        (scaled_function(Scaled(2.0)), scaled_function(Scaled(3.0))),
+    ],
+)
+def test_models_that_hold_other_numbers_are_another_study(one, other):
+    def identity(model, referee="simulator"):
+        study = CostModelStudy("x", "", (), (model,), B910, referee, "all", 0, 0)
+        return study.identity()
+
+    assert identity(one) == identity(copy.deepcopy(one))
+    assert identity(one) != identity(other)
+    assert identity("roofline", one) == identity("roofline", copy.deepcopy(one))
+    assert identity("roofline", one) != identity("roofline", other)
+
+
+def test_a_folder_with_another_referee_of_the_same_name_is_refused(tmp_path):
+    compare_cost_models(SMALL[:1], ["traffic"], B910, referee=Scaled(2.0), workers=0, out=tmp_path)
+    compare_cost_models(SMALL[:1], ["traffic"], B910, referee=Scaled(2.0), workers=0, out=tmp_path)
+    with pytest.raises(StudyError, match=r"holds another study: referee\.state is "):
+        compare_cost_models(SMALL[:1], ["traffic"], B910, referee=Scaled(3.0), workers=0, out=tmp_path)
+
+
+def test_fingerprints_go_by_content(tmp_path):
+    """The same in another process, whatever the seed of its hashes; what is found out later does not count; no endless loops."""
+    code = (
+        "from functools import cached_property, partial\n"
+        "from tilesat.studies.fingerprint import state\n"
+        "class Model:\n"
+        "    __slots__ = ('one', '__dict__')\n"
+        "    def __init__(self): self.one, self.names, self.me = 1, {'x', 'y', 'z', 'w'}, self\n"
+        "    @cached_property\n"
+        "    def late(self): return 1\n"
+        "m = Model(); first = state(m); m.late; assert state(m) == first\n"
+        "m.one = 2; assert state(m) != first; m.one = 1\n"
+        "assert state(len) is None and state(lambda: 1) is None and state(partial(pow, 2)) != state(partial(pow, 3))\n"
+        "print(state(m), state(m.__init__) == state(m))\n"
+    )
+    (tmp_path / "prints.py").write_text(code)
+
+    def printed(seed):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        run = subprocess.run([sys.executable, tmp_path / "prints.py"], env=env, capture_output=True, text=True, check=False)
+        assert not run.stderr
+        return run.stdout
+
+    assert printed("1") == printed("2") == printed("3")
+    assert printed("1").endswith("True\n")
+
+
 def test_entries_that_cannot_be_studied_are_rows(tmp_path):
     table = tmp_path / "shapes.csv"
     table.write_text("M,N,K,dtype\n64,64,64,bf16\n64,x,64,bf16\n")
@@ -300,7 +380,7 @@ def test_the_report_stands_alone(kept):
     page, text = read_page(out / "report.html")
     assert page.open == []
     assert all(link.startswith("#") for link in page.links), "nothing is fetched"
-    assert not re.search(r"<script|@import|url\((?!#)", text)
+    assert not re.search(r"<script|@import|url\((?!#)|https?:|xlink:", text), "nor is any address named"
     assert page.pictures == 5  # regrets, τ, measured pairs, two timelines
     assert len(page.ids) == len(set(page.ids))
     for model in cost_models():

@@ -56,6 +56,7 @@ class Run:
         limits: Limits | None,
         pypto_double_buffer_c: bool,
         force: Mapping[str, tuple[int, int, int]],
+        profile: bool = False,
     ) -> None:
         if planner not in PLANNERS:
             raise TilesatError(f"unknown planner {planner!r}.{suggestion(planner, PLANNERS)} Known: {', '.join(PLANNERS)}")
@@ -72,6 +73,7 @@ class Run:
         self.limits = limits or Limits()
         self.double_buffer_c = planner != "pypto" or pypto_double_buffer_c
         self.force = {name: _tile_of(name, given) for name, given in dict(force).items()}
+        self.profile = profile
         self.priced: dict[int, Priced] = {}
 
     def tiling(self, explainer: Callable[[], Explains]) -> Tiling:
@@ -85,7 +87,7 @@ class Run:
         self.lowered = lower(self.program, self.target, self.planner, double_buffer_c=self.double_buffer_c)
         phases["lower"] = clock() - began
         extent = largest_extent(self.target, self.lowered.facts.problems)
-        with Session(engine_for(self.rule_set, extent), self.lowered.facts.facts) as session:
+        with Session(engine_for(self.rule_set, extent, self.profile), self.lowered.facts.facts) as session:
             report = session.run(self.limits)
             self.stopped = None if report.stop is StopReason.SATURATED else report.stop.value
             began = clock()

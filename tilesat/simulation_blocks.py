@@ -30,7 +30,7 @@ from ir_bridge.ir.nodes import (
     vars_in,
     walk,
 )
-from tilesat.simulation_ops import Machine, SimulationError, Statement, Step, Where, is_tensor, is_tile, tensor_value
+from tilesat.simulation_ops import Machine, SimulationError, Statement, Step, Where, giving_up, is_tensor, is_tile, tensor_value
 from tilesat.simulation_scalars import Evaluate, compile_scalar, steering
 
 #: A run of more instructions than this is refused: it would take minutes and gigabytes.
@@ -97,7 +97,7 @@ class Runner:
             if isinstance(s, Yield):
                 steps.append(self._hand_on(s.values if receivers else (), receivers, late))
                 continue
-            step = self._statement(s, where, [self.slot(v) for v in early])
+            step = self._statement(s, where, [self.slot(v) for v in early], late)
             if step is not None:
                 steps.append(step)
             if late:
@@ -106,16 +106,7 @@ class Runner:
 
     def _give_up(self, slots: list[int]) -> Step:
         """The names at ``slots`` are used no more."""
-        env, release = self.env, self.machine.core.release
-
-        def run() -> None:
-            for i in slots:
-                value = env[i]
-                value.refs -= 1
-                if not value.refs:
-                    release(value)
-
-        return run
+        return giving_up(self.machine.core, self.env, slots)
 
     def _hand_on(self, values: Sequence[Expr], names: Sequence[Var], dying: list[int]) -> Step:
         """``names`` refer to ``values`` from now on, all at once; in between, the names at ``dying`` are given up."""
@@ -154,16 +145,18 @@ class Runner:
 
         return read
 
-    def _statement(self, s: Stmt, where: Where, early: list[int]) -> Step | None:
+    def _statement(self, s: Stmt, where: Where, early: list[int], dying: list[int]) -> Step | None:
+        """The statement as a step. ``early`` are names that a loop's body does not use, ``dying`` those that nothing uses later:
+        what the statement takes out of that list it gives up itself."""
         if isinstance(s, Assign):
-            return self._assign(s, where)
+            return self._assign(s, where, dying)
         if isinstance(s, For):
             return self._while(s, early) if s.kind is LoopKind.WHILE else self._for(s, where, early)
         if isinstance(s, If):
             return self._if(s, where)
         return None
 
-    def _assign(self, s: Assign, where: Where) -> Step | None:
+    def _assign(self, s: Assign, where: Where, dying: list[int]) -> Step | None:
         if isinstance(s.value, Var) and (is_tile(s.value) or is_tensor(s.value)):
             return self._hand_on([s.value], s.targets, [])
         if len(s.targets) == 1 and not is_tile(s.targets[0]) and not is_tensor(s.targets[0]):
@@ -177,7 +170,7 @@ class Runner:
             if not isinstance(s.value, Call):
                 return None
         if isinstance(s.value, Call):
-            return Statement(self.machine, s, where, self.env, self.slot).compile()
+            return Statement(self.machine, s, where, self.env, self.slot, dying).compile()
         return None
 
     # -- loops -------------------------------------------------------------------------------------------------------------

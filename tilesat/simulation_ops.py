@@ -6,7 +6,7 @@ once into a function that issues its instructions on the core, and is then run a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,12 +136,18 @@ def known(t: TileType) -> TileType:
 
 
 class Statement:
-    """Compiles one assignment. ``env`` holds values by slot; results start with one reference, which their block gives up."""
+    """Compiles one assignment. ``env`` holds values by slot; results start with one reference, which their block gives up.
 
-    def __init__(self, machine: Machine, s: Assign, where: Where, env: list[Any], slot: Callable[[Var], int]) -> None:
+    ``dying`` are the slots in ``env`` of what nothing uses later, which their block gives up after the statement; those that the
+    statement gives up earlier it takes out of the list.
+    """
+
+    def __init__(
+        self, machine: Machine, s: Assign, where: Where, env: list[Any], slot: Callable[[Var], int], dying: list[int]
+    ) -> None:
         assert isinstance(s.value, Call)
         self.machine, self.s, self.call, self.where = machine, s, s.value, where
-        self.env, self.slot = env, slot
+        self.env, self.slot, self.dying = env, slot, dying
         name = base_name(s.targets[0].name) if s.targets else ""
         self.place = f"{s.loc}: {name or self.call.op}"
         self.text = f"{name} = {self.call.op}" if name else self.call.op
@@ -330,7 +336,11 @@ class Statement:
         return run
 
     def _product(self, op: OpDef) -> Step | None:
-        """A product: operands that are not yet where the cube reads them are fed first, whole, and given up after it."""
+        """A product: operands that are not yet where the cube reads them are fed first, whole, and given up after it.
+
+        What is fed for the last time is through when it is fed, before the product takes its accumulator: where it is an
+        accumulator itself, the product may have its slot.
+        """
         result = self._result()
         if result is None:
             return self._opaque()
@@ -340,7 +350,7 @@ class Statement:
         left, right = [self._operand(i)[1] for i in operands if i != in_place][:2]
         (m, k), n = extents(known(left).valid), extents(known(right).valid)[1]
         cycles, label = self.machine.durations.product(m, n, k, left.dtype), self.machine.label(self.text)
-        feeds, plain = [], []
+        feeds, plain, through = [], [], []
         for i in operands:
             slot, operand = self._operand(i)
             wanted = (op.spaces_of(i) or (operand.space,))[0]
@@ -348,14 +358,20 @@ class Statement:
                 plain.append(slot)
             else:
                 feeds.append(self._feed(slot, operand, wanted))
+                through.append(slot)
+        through = [slot for slot in dict.fromkeys(through) if slot in self.dying and slot not in plain]
+        self.dying[:] = [slot for slot in self.dying if slot not in through]
         acc = self._operand(in_place)[0] if in_place is not None else None
         make = self.machine.maker(t, self.where, self.place)
         core, env = self.machine.core, self.env
         if not feeds:
             return _plain_product(core, env, cycles, label, plain, acc, make, target)
 
+        give_up = giving_up(core, env, through)
+
         def run() -> None:
             fed = [feed() for feed in feeds]
+            give_up()
             value = make() if acc is None else env[acc]
             core.issue(Lane.CUBE, cycles, [env[i] for i in plain] + fed, (value,), 0.0, label)
             for v in fed:
@@ -442,6 +458,20 @@ def _plain_product(
         env[target] = value
 
     return accumulate
+
+
+def giving_up(core: Core, env: list[Any], slots: Sequence[int]) -> Step:
+    """A function that takes a name from each value at ``slots`` of ``env``; a value without names is used no more."""
+    release = core.release
+
+    def run() -> None:
+        for i in slots:
+            value = env[i]
+            value.refs -= 1
+            if not value.refs:
+                release(value)
+
+    return run
 
 
 def _type(e: Expr) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from cost.errors import CostModelError
 from cost.hardware import Target
 from cost.problem import Candidates, Problem
 
-TERMS = ("load", "mad", "drain", "bubble", "wall")
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TERMS = ("wall", "load", "mad", "drain", "bubble")
 
 
 @runtime_checkable
@@ -44,13 +47,15 @@ class FunctionModel:
 
 def wall_only(wall: Any, unit: str = "cycles") -> Breakdown:
     """A breakdown that has nothing but a wall."""
+    if np.iscomplexobj(wall):
+        raise TypeError("complex numbers are no prices")
     numbers = np.asarray(wall, dtype=np.float64)
     none = np.zeros(numbers.shape)
     return Breakdown(none, none, none, none, numbers, unit)
 
 
 def check_prices(model: CostModel, candidates: Candidates, problem: Problem, target: Target) -> Breakdown:
-    """``model``'s prices, checked: one finite, non-negative wall a candidate, all terms finite.
+    """``model``'s prices, checked: one finite, non-negative wall a candidate, all terms finite; float64 arrays in any case.
 
     Raises :class:`CostModelError` that names the model, the problem and the first candidate that broke it.
     """
@@ -58,21 +63,27 @@ def check_prices(model: CostModel, candidates: Candidates, problem: Problem, tar
         prices = model.price(candidates, problem, target)
     except CostModelError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:  # a model that gives up the whole process is as broken as one that raises
         culprit = _culprit(model, candidates, problem, target)
         raise _error(model, problem, f"raised {type(e).__name__}: {e} ({culprit})") from e
     if not isinstance(prices, Breakdown):
         raise _error(model, problem, f"returned {type(prices).__name__} instead of a Breakdown")
+    terms: dict[str, NDArray[np.float64]] = {}
     total = np.zeros(len(candidates))
     for term in TERMS:
-        values = np.asarray(getattr(prices, term))
+        try:
+            values = np.asarray(getattr(prices, term))
+        except ValueError as e:
+            raise _error(model, problem, f"returned a {term} that is no array: {e}") from e
         if values.shape != (len(candidates),) or values.dtype.kind not in "fiu":
             found = f"{values.dtype} of shape {values.shape}"
             raise _error(model, problem, f"returned a {term} that is {found}, not {len(candidates)} numbers")
-        total += values
-    if len(candidates) and (not np.isfinite(total).all() or prices.wall.min() < 0):
-        raise _error(model, problem, _first_bad(prices, candidates))
-    return prices
+        terms[term] = values.astype(np.float64, copy=False)
+        total += terms[term]
+    checked = Breakdown(**terms, unit=prices.unit)
+    if len(candidates) and (not np.isfinite(total).all() or checked.wall.min() < 0):
+        raise _error(model, problem, _first_bad(checked, candidates))
+    return checked
 
 
 def _first_bad(prices: Breakdown, candidates: Candidates) -> str:
@@ -91,7 +102,7 @@ def _culprit(model: CostModel, candidates: Candidates, problem: Problem, target:
     for row in range(len(candidates)):
         try:
             model.price(candidates.take(np.array([row])), problem, target)
-        except Exception:
+        except (Exception, SystemExit):
             return f"{candidates.row(row)} alone does it"
     return f"no single one of the {len(candidates)} candidates does it alone"
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 import heapq
 from array import array
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from cost.hardware import BUFFERS, Target
@@ -49,56 +50,41 @@ def ticks(cycles: float) -> float:
     return round(cycles * TICK) / TICK
 
 
-class _Slot:
-    """One slot of a ring: when it was given up last, by which instruction, and whether its value may still be used."""
-
-    __slots__ = ("by", "free", "live")
-
-    def __init__(self) -> None:
-        self.free, self.by, self.live = 0.0, -1, False
-
-
 class Ring:
     """The slots that the values of one place in the program take in turn.
 
-    A value takes the slot of the value made ``slots`` before it. Where that one is still to be used, the ring grows by a slot: no
-    schedule could give it up.
+    A value takes the slot that was given up longest ago, in program order. Where every slot's value is still to be used the ring
+    grows by one: no schedule could give one up.
     """
 
-    __slots__ = ("next", "slots")
+    __slots__ = ("given_up",)
 
     def __init__(self, slots: int = 1) -> None:
-        self.slots = [_Slot() for _ in range(slots)]
-        self.next = 0
+        self.given_up: deque[tuple[float, int]] = deque([(0.0, -1)] * slots)  # (when, by which instruction), oldest first
 
-    def take(self) -> _Slot:
-        """The slot of the next value."""
-        if self.slots[self.next].live:
-            self.slots.insert(self.next, _Slot())
-        slot = self.slots[self.next]
-        slot.live = True
-        self.next = (self.next + 1) % len(self.slots)
-        return slot
+    def take(self) -> tuple[float, int]:
+        """Give the next value its slot: when it is free, and the instruction that gave it up (−1: none)."""
+        return self.given_up.popleft() if self.given_up else (0.0, -1)
 
 
 class Value:
     """A tile in a buffer, or a tensor in global memory (``buffer`` −1).
 
     ``ready`` is when its data is there, ``last_read`` when its last reader is through, ``*_by`` the instruction meant. A
-    ``resident`` value is there from the start and waits for no bytes. ``refs`` is the user's own count of what refers to it.
+    ``resident`` value is there from the start and waits for no bytes; any other is ``placed`` once it has its slot and bytes.
+    ``refs`` is the user's own count of what refers to it.
     """
 
-    __slots__ = ("born", "buffer", "last_read", "read_by", "ready", "ready_by", "refs", "resident", "ring", "size", "slot")
+    __slots__ = ("born", "buffer", "last_read", "placed", "read_by", "ready", "ready_by", "refs", "resident", "ring", "size")
 
     def __init__(self, buffer: int = -1, size: int = 0, ring: Ring | None = None, resident: bool = False) -> None:
         self.buffer = buffer
         self.size = size
         self.ring = ring
-        self.slot: _Slot | None = None
         self.resident = resident
         self.ready = self.last_read = 0.0
         self.ready_by = self.read_by = -1
-        self.born = buffer < 0
+        self.born = self.placed = buffer < 0
         self.refs = 0
 
 
@@ -146,11 +132,15 @@ class Core:
             if v.ready > start:
                 start, cause = v.ready, v.ready_by
                 why = _LANE_OF_DATA[self.lane[cause]]
+            if not v.placed and not v.resident:  # no instruction made it (an operation that is not modelled did)
+                wait, by = self._take(v)
+                if wait > start:
+                    start, cause, why = wait, by, SLOT + v.buffer
         for v in writes:
             if v.last_read > start:
                 start, cause = v.last_read, v.read_by
                 why = SLOT + v.buffer if v.buffer >= 0 else _LANE_OF_DATA[self.lane[cause]]
-            if not v.born and not v.resident:
+            if not v.placed and not v.resident:
                 wait, by = self._take(v)
                 if wait > start:
                     start, cause, why = wait, by, SLOT + v.buffer
@@ -188,18 +178,18 @@ class Core:
         self.where.append(v.buffer)
         if not v.resident:
             heapq.heappush(self._dead[v.buffer], (free, by, v.size))
-        if v.slot is not None:
-            v.slot.free, v.slot.by, v.slot.live = free, by, False
+        if v.ring is not None:
+            v.ring.given_up.append((free, by))
 
     def _take(self, v: Value) -> tuple[float, int]:
         """Give ``v`` its slot and its bytes: (when both are there, the instruction that gave up the last of them).
 
         Bytes are counted, not placed: those freed first are taken first, and fragments do not matter.
         """
+        v.placed = True
         wait, by = 0.0, -1
         if v.ring is not None:
-            v.slot = v.ring.take()
-            wait, by = v.slot.free, v.slot.by
+            wait, by = v.ring.take()
         held, limit, dead = self._held[v.buffer] + v.size, self.capacity[v.buffer], self._dead[v.buffer]
         while held > limit and dead:
             free, freed_by, size = heapq.heappop(dead)

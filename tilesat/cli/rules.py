@@ -72,10 +72,13 @@ def _profile(
 ) -> int:
     bounds = limits(limit_seconds, limit_nodes)
     report = tiled(
-        read_program(file), file, target, planner, chosen, "roofline", "dag", bounds, pypto_double_buffer_c, None
+        read_program(file), file, target, planner, chosen, "roofline", "dag", bounds, pypto_double_buffer_c, None, True
     ).report
     if json:
-        rows = [{"rule": r.name, "family": r.family, "matches": r.matches, "seconds": r.seconds} for r in report.rules]
+        rows = [
+            {"rule": r.name, "family": r.family, "matches": r.matches, "nodes": r.nodes, "seconds": r.seconds}
+            for r in report.rules
+        ]
         show_json(
             {
                 "schema": "tilesat.profile/1",
@@ -83,15 +86,17 @@ def _profile(
                 "stop": report.stop.value,
                 "iterations": report.iterations,
                 "nodes": report.nodes,
+                "given": report.given,
                 "seconds": report.phases,
                 "rules": rows,
             }
         )
         return DONE
-    rows_of_text = [(r.family, r.name, f"{r.matches:,}", f"{r.seconds * 1e3:.2f}") for r in report.rules]
-    show_table(("family", "rule", ">matches", ">ms"), rows_of_text)
+    rows_of_text = [(r.family, r.name, f"{r.matches:,}", f"{r.nodes or 0:,}", f"{r.seconds * 1e3:.2f}") for r in report.rules]
+    show_table(("family", "rule", ">matches", ">nodes", ">ms"), rows_of_text)
     print()
     phases = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in report.phases.items())
-    print(f"{report.stop.value} after {report.iterations} iterations, {report.nodes:,} e-graph rows; {phases}")
+    rows_in_all = f"{report.nodes:,} e-graph rows, {report.given:,} of them facts"
+    print(f"{report.stop.value} after {report.iterations} iterations, {rows_in_all}; {phases}")
     note("most time: " + ", ".join(f"{r.name} {r.seconds * 1e3:.2f} ms" for r in report.costliest()))
     return DONE

@@ -29,7 +29,7 @@ MAX_BYTES = 1 << 22
 def from_folder(path: str | os.PathLike[str]) -> Corpus:
     """Every ``*.py`` file below a folder, in the order of their names."""
     where = Path(path)
-    files = sorted(p for p in where.rglob("*.py") if p.is_file() and "__pycache__" not in p.parts)
+    files = sorted(p for p in where.rglob("*.py") if not p.is_dir() and "__pycache__" not in p.parts)
     if not files:
         raise CorpusError(f"{where}: no .py file in this folder; a corpus folder holds PyPTO programs")
     return Corpus(where.name or str(where), tuple(_file(p, where) for p in files))
@@ -54,17 +54,15 @@ def from_csv(path: str | os.PathLike[str], target: str | os.PathLike[str] | Targ
     ``target`` (:func:`tilesat.corpus.cut_to_core`).
     """
     where, chip = Path(path), get_target(target)
+    lines = [(number, line) for number, line in enumerate(io.StringIO(_text(where), newline=None), 1) if line.strip()]
     try:
-        reader = csv.DictReader(io.StringIO(_text(where), newline=""), skipinitialspace=True)
-        header = [(c or "").strip() for c in reader.fieldnames or ()]
-        _check_header(where, header)
-        reader.fieldnames = header
-        rows = [(reader.line_num, row) for row in reader]
-    except csv.Error as e:
-        raise CorpusError(f"{where}: cannot be read as a CSV of shapes: {e}") from e
+        header = _fields(lines[0][1]) if lines else []
+    except CorpusError as e:
+        raise CorpusError(f"{where}: {e}; give a CSV of shapes") from e
+    _check_header(where, header)
     entries: dict[str, Entry] = {}
-    for number, row in rows:
-        made = _row(where, number, row, chip)
+    for number, line in lines[1:]:
+        made = _row(where, number, header, line, chip)
         name, again = made.name, 1
         while name in entries:
             again += 1
@@ -76,7 +74,7 @@ def from_csv(path: str | os.PathLike[str], target: str | os.PathLike[str] | Targ
 
 
 def _text(where: Path) -> str:
-    """The text of a CSV file; CorpusError says why it cannot be had."""
+    """The text of a CSV file, with what is no UTF-8 in it as lone surrogates; CorpusError says why it cannot be had."""
     try:
         with where.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -84,10 +82,19 @@ def _text(where: Path) -> str:
         raise CorpusError(f"{where}: cannot be read: {e.strerror or e}") from e
     if len(data) > MAX_BYTES:
         raise CorpusError(f"{where}: is longer than {MAX_BYTES} bytes; give a smaller table of shapes")
+    return data.decode("utf-8-sig", errors="surrogateescape")
+
+
+def _fields(line: str) -> list[str]:
+    """The fields of one line, for a row ends where its line does: a quote that is not closed spoils no other row."""
+    strange = next((c for c in line if 0xDC80 <= ord(c) <= 0xDCFF), None)
+    if strange is not None:
+        raise CorpusError(f"is no UTF-8 text (byte 0x{ord(strange) - 0xDC00:02x})")
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as e:
-        raise CorpusError(f"{where}: is no UTF-8 text (byte 0x{data[e.start]:02x}); give a CSV of shapes") from e
+        (fields,) = csv.reader([line.rstrip("\r\n")], skipinitialspace=True, strict=True)
+    except csv.Error as e:
+        raise CorpusError(f"cannot be read: {e}") from e
+    return [f.strip() for f in fields]
 
 
 def _check_header(where: Path, header: list[str]) -> None:
@@ -98,26 +105,28 @@ def _check_header(where: Path, header: list[str]) -> None:
         raise CorpusError(f"{where}: {what}; columns are {', '.join(NEEDED)} and optionally {', '.join(MORE)}")
 
 
-def _row(where: Path, line: int, row: dict[str | None, str | None], target: Target) -> Entry:
+def _row(where: Path, line: int, header: list[str], text: str, target: Target) -> Entry:
     """One row as an entry; what is wrong with it becomes the entry's error."""
     place = f"{where.name} line {line}"
-    name = (row.get("name") or "").strip()
+    name = ""
     try:
-        if None in row or None in row.values():
-            raise CorpusError("has not as many fields as the header")
-        M, N, K = (_extent(c, row.get(c)) for c in NEEDED)
-        operand = (row.get("dtype") or "bf16").strip()
-        source = (row.get("source") or "").strip() or place
-        total = (row.get("split_k_total") or "").strip()
+        fields = _fields(text)
+        row = dict(zip(header, fields, strict=False))
+        name = row.get("name", "")
+        if len(fields) != len(header):
+            raise CorpusError(f"has {len(fields)} fields, not {len(header)} as the header")
+        M, N, K = (_extent(c, row[c]) for c in NEEDED)
+        operand, source = row.get("dtype") or "bf16", row.get("source") or place
+        total = row.get("split_k_total")
         return _shape(M, N, K, operand, _extent("split_k_total", total) if total else 0, source, name, target)
     except TilesatError as e:
         return Entry(name or place, place, error=f"{place}: {e}")
 
 
-def _extent(column: str, value: str | None) -> int:
-    text = (value or "").strip()
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) < LARGEST:
-        raise CorpusError(f"{column} = {text!r} is no extent: give a whole number from 1 to {LARGEST - 1}")
+def _extent(column: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(LARGEST)) or not 1 <= int(text) < LARGEST:
+        shown = text if len(text) <= 40 else text[:37] + "…"
+        raise CorpusError(f"{column} = {shown!r} is no extent: give a whole number from 1 to {LARGEST - 1}")
     return int(text)
 
 

@@ -96,7 +96,7 @@ class CostModelStudy:
             "corpus": {"name": self.corpus, "digest": self.digest, "products": len(self.problems)},
             "models": [manifest.model(m) for m in self.priced_by],
             "target": describe(self.target),
-            "referee": self.referee.name,
+            "referee": manifest.referee(self.referee),
             "rules": manifest.rule_set(self.rule_set),
             "sample": self.sample,
             "seed": self.seed,

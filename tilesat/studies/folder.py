@@ -18,6 +18,8 @@ from tilesat.studies.errors import StudyError
 from tilesat.studies.work import Row
 
 MANIFEST, RESULTS = "manifest.json", "results.jsonl"
+#: How names of files end that are not whole yet; a run that is killed can leave one.
+PARTIAL = ".partial"
 
 
 class Folder:
@@ -38,6 +40,7 @@ class Folder:
             raise StudyError(f"{self.path}: cannot keep results here: {e.strerror or e}; give another folder") from e
         try:
             self._lock()
+            self._tidy()
             self.rows = self._read()
         except BaseException:
             os.close(self._file)
@@ -53,7 +56,7 @@ class Folder:
         """Refuse a folder that holds something else."""
         where = self.path / MANIFEST
         if not where.exists():
-            others = sorted(p.name for p in self.path.iterdir())
+            others = sorted(p.name for p in self.path.iterdir() if not p.match(f".{MANIFEST}.*{PARTIAL}"))
             if others:
                 what = f"{', '.join(others[:3])}{', …' if len(others) > 3 else ''}"
                 raise StudyError(f"{self.path} is no results folder (it holds {what}); give a new or an empty one")
@@ -79,6 +82,12 @@ class Folder:
             raise StudyError(f"{self.path}: another run is writing here; wait for it or give another folder") from None
         except OSError:  # a file system without locks
             return
+
+    def _tidy(self) -> None:
+        """Remove what a run that was killed had not finished writing."""
+        for left in self.path.glob(f".*{PARTIAL}"):
+            with contextlib.suppress(OSError):
+                left.unlink()
 
     def _read(self) -> dict[str, Row]:
         """The rows that are there, by item; half a last line is cut off."""
@@ -113,7 +122,7 @@ class Folder:
 
     def write(self, name: str, content: str) -> None:
         """Write a file of the folder, whole or not at all. Raises OSError."""
-        handle, partial = tempfile.mkstemp(prefix=f".{name}.", suffix=".partial", dir=self.path)
+        handle, partial = tempfile.mkstemp(prefix=f".{name}.", suffix=PARTIAL, dir=self.path)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
                 out.write(content)

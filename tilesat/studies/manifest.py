@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import platform
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from tilesat.studies import fingerprint
 from tilesat.studies.work import Study
 
 if TYPE_CHECKING:
+    from cost.models import CostModel
     from egraph_rules.catalogue import RuleSet
+    from tilesat.studies.referee import Referee
 
 SCHEMA = "tilesat.study/1"
 
@@ -47,20 +48,21 @@ def rule_set(found: RuleSet) -> dict[str, Any]:
     families = {}
     for f in found.families:
         said = "\n".join(r.render() for r in f.rules)
-        families[f.name] = {"rules": [r.name for r in f.rules], "digest": digest(said)}
+        families[f.name] = {"rules": [r.name for r in f.rules], "digest": fingerprint.digest(said)}
     return {"policy": found.policy, "families": families}
 
 
-def model(found: Any) -> dict[str, Any]:
-    """A cost model's definition: its name, and a fingerprint of its source where that can be read."""
-    price = getattr(found, "function", None) or type(found).price
-    try:
-        source = inspect.getsource(inspect.getmodule(price) or price)
-    except (OSError, TypeError):
-        source = ""
-    return {"name": found.name, "source": digest(source) if source else None}
+def model(found: CostModel) -> dict[str, Any]:
+    """A cost model's definition: its name, a fingerprint of its source where that can be read, and one of what it holds."""
+    function = getattr(found, "function", None)
+    thing = found if function is None else function
+    return {
+        "name": found.name,
+        "source": fingerprint.source(type(found).price if function is None else function),
+        "state": fingerprint.state(thing),
+    }
 
 
-def digest(text: str) -> str:
-    """A short fingerprint of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def referee(found: Referee) -> str | dict[str, Any]:
+    """A referee's definition: the simulator's name, or that of the model that is taken as the truth."""
+    return found.name if found.model is None else model(found.model)

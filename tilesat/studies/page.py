@@ -81,8 +81,10 @@ def svg_of(drawn: Figure) -> str:
 
 
 def bare(svg: str, label: str) -> str:
-    """An SVG file as it stands inside of HTML: without its head, with ids of its own (``label`` is unique in its page)."""
-    inside = svg[svg.index("<svg") :].strip()
+    """An SVG file as it stands inside of HTML: without its head, metadata and namespaces, so that it names no address at all, and
+    with ids of its own (``label`` is unique in its page)."""
+    inside = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :].strip(), flags=re.DOTALL)
+    inside = re.sub(r"""\sxmlns(:\w+)?=("[^"]*"|'[^']*')""", "", inside).replace(" xlink:href=", " href=")
     used = set(re.findall(r"[\"'(]#([^\"')]+)", inside))
     inside = re.sub(r' id="([^"]+)"', lambda m: f' id="{label}-{m[1]}"' if m[1] in used else "", inside)
     return re.sub(r"([\"'(]#)([^\"')]+)", lambda m: f"{m[1]}{label}-{m[2]}", inside)

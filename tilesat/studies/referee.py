@@ -25,10 +25,14 @@ SIMULATOR = "simulator"
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """``cycles(candidates, problem, target)`` gives every candidate's cost, as an array of positive numbers."""
+    """``cycles(candidates, problem, target)`` gives every candidate's cost, as an array of positive numbers.
+
+    ``model`` is the cost model that is taken as the truth; None for the simulator.
+    """
 
     name: str
     cycles: Callable[[Candidates, Problem, Target], NDArray[np.float64]]
+    model: CostModel | None = None
 
 
 def referee(who: object) -> Referee:
@@ -39,7 +43,7 @@ def referee(who: object) -> Referee:
         known = (SIMULATOR, *cost_models())
         raise StudyError(f"unknown referee {who!r}.{suggestion(who, known)} Known: {', '.join(known)}")
     model = cost_model(who)
-    return Referee(model.name, _Priced(model))
+    return Referee(model.name, _Priced(model), model)
 
 
 @dataclass(frozen=True, slots=True)
