@@ -5,6 +5,7 @@ Exits with 1 where a budget is exceeded. ``--save`` puts the table into ``benchm
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import platform
 import sys
@@ -18,15 +19,20 @@ MARK = "<!-- the last table -->\n"
 
 
 def main() -> int:
-    names = [a for a in sys.argv[1:] if not a.startswith("-")]
+    known = [path.stem.removeprefix("bench_") for path in sorted(README.parent.glob("bench_*.py"))]
+    parser = argparse.ArgumentParser(description="Measure the performance budgets.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"measure these alone: {', '.join(known)}")
+    parser.add_argument("--save", action="store_true", help="put the table into benchmarks/README.md")
+    given = parser.parse_args()
+    unknown = sorted(set(given.names) - set(known))
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; known: {', '.join(known)}")
     found: list[Result] = []
-    for path in sorted(README.parent.glob("bench_*.py")):
-        if names and path.stem.removeprefix("bench_") not in names:
-            continue
-        print(f"measuring {path.stem} …", file=sys.stderr)
-        found += importlib.import_module(path.stem).measure()
+    for name in given.names or known:
+        print(f"measuring bench_{name} …", file=sys.stderr)
+        found += importlib.import_module(f"bench_{name}").measure()
     print(table(found))
-    if "--save" in sys.argv:
+    if given.save:
         head = README.read_text(encoding="utf-8").partition(MARK)[0]
         where = f"Python {platform.python_version()}, {platform.machine()}, {date.today().isoformat()}"
         README.write_text(f"{head}{MARK}\n{where}:\n\n{table(found)}\n", encoding="utf-8")

@@ -76,9 +76,11 @@ class RuleSet:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The families' names, in the order they are in."""
         return tuple(f.name for f in self.families)
 
     def rules(self) -> tuple[Rule, ...]:
+        """Every rule of every family."""
         return tuple(r for f in self.families for r in f.rules)
 
     def __contains__(self, name: object) -> bool:

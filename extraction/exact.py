@@ -24,8 +24,8 @@ import numpy as np
 
 from cost.errors import TilesatError
 from egraph_rules.program import NO_VALUE, MatPoint
-from extraction.cheapest import DEAR, Costs, Solver
 from extraction.snapshot import Node, Snapshot
+from extraction.solver import DEAR, Costs, Solver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

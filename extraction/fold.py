@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from egraph_rules.language import GRID, ROWS, WHOLE
-from extraction.cheapest import DEAR, Costs
 from extraction.policy import Priced
 from extraction.snapshot import Node, Snapshot
+from extraction.solver import DEAR, Costs
 
 #: What a scope is called in a picture.
 SCOPES = {WHOLE: "one window", ROWS: "windows of whole rows", GRID: "windows"}

@@ -15,7 +15,7 @@ import numpy as np
 from cost.breakdown import Breakdown, best, ranking
 from cost.models import CostModel, check_prices
 from cost.problem import STATIONARITY, Problem
-from egraph_rules.language import DOUBLE_C, WHOLE
+from egraph_rules.language import DOUBLE_C
 from egraph_rules.plan import TileChoice
 from extraction.snapshot import Schedules
 
@@ -108,8 +108,3 @@ def cheapest(priced: Priced, scope: int | None = None) -> int | None:
     """The row with the smallest wall, of one scope or of all."""
     mask = np.ones(len(priced.schedules), dtype=bool) if scope is None else priced.schedules.scope == scope
     return priced.best_of(np.flatnonzero(mask))
-
-
-def grid_rows(priced: Priced) -> NDArray[np.intp]:
-    """Rows that cut the output into more than one window."""
-    return np.flatnonzero(priced.schedules.scope != WHOLE)

@@ -27,9 +27,9 @@ from cost.problem import Problem
 from egraph_rules import language as L
 from egraph_rules.program import NO_VALUE, ProgramFacts
 from egraph_rules.rule import Table
-from extraction.cheapest import DEAR, Costs, Solver
 from extraction.policy import Priced
 from extraction.snapshot import PLACEMENTS, Node, Schedules, Snapshot, schedules_of
+from extraction.solver import DEAR, Costs, Solver
 
 SCHEMA = "tilesat.egraph/1"
 _TERMS: dict[str, Table] = {t.name: t for t in (L.In, L.Left, L.Done, L.Loop)}

@@ -25,8 +25,8 @@ from ir_bridge.ir.types import Space, TileType
 
 #: Loop attributes that say the author, or an earlier run, has decided already.
 POLICY_ATTRIBUTES = ("pipeline_overlap_stores", "pipeline_double_buffer_c")
-#: Trips from which two accumulators pay, by how a tile is drained.
-MIN_TRIPS = {"tile.store": 4, "tile.assemble": 8}
+#: How a tile may be drained.
+DRAINS = frozenset({"tile.store", "tile.assemble"})
 STORE_LIKE = frozenset({"tile.store", "tile.assemble", "tile.write", "tensor.write", "tensor.assemble"})
 
 
@@ -54,33 +54,6 @@ class Refused:
     loop: For | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DrainedPlan:
-    """The decision on one function: ``loops`` get two accumulators (none when it is refused as a whole); ``refused`` says why not
-    for the others."""
-
-    loops: tuple[For, ...]
-    refused: tuple[Refused, ...]
-
-
-def plan_drained_pipelines(facts: Facts, target: Target) -> DrainedPlan:
-    """All or nothing: every profitable pipeline of the function, if one more accumulator each still fits L0C."""
-    found, refused = [], []
-    for site in facts.sites:
-        for s in site.statements:
-            if type(s) is For and s.kind is LoopKind.PIPELINE:
-                pipeline = read_pipeline(s, facts)
-                reason = pipeline.reason if isinstance(pipeline, Refused) else unprofitable(pipeline, target)
-                if reason is None and isinstance(pipeline, DrainedPipeline):
-                    found.append(pipeline)
-                else:
-                    refused.append(Refused(str(reason), s))
-    overflow = over_capacity(facts, found, target) if found else None
-    if overflow is not None:
-        return DrainedPlan((), (*refused, *(Refused(overflow, p.loop) for p in found)))
-    return DrainedPlan(tuple([p.loop for p in found]), tuple(refused))
-
-
 # -- gates on one loop ---------------------------------------------------------------------------------------------------
 
 
@@ -98,9 +71,7 @@ def read_pipeline(loop: For, facts: Facts) -> DrainedPipeline | Refused:
     if len(producers) != 1 or len(drains) != 1 or any(_in_acc(v) for v in loop.carried):
         return Refused("it does not hold exactly one accumulator and one store", loop)
     product, drain = producers[0], drains[0]
-    reason = (
-        _wrong_product(product, loop, facts) or _wrong_drain(drain, product, loop, facts) or _other_trouble(body, product, facts)
-    )
+    reason = _wrong_product(product, loop, facts) or _wrong_drain(drain, product, loop, facts) or _other_trouble(body, product)
     if reason is not None:
         return Refused(reason, loop)
     assert isinstance(drain.value, Call)
@@ -157,7 +128,7 @@ def _wrong_drain(drain: Assign, product: Assign, loop: For, facts: Facts) -> str
     """The accumulator goes into a carried value, and the result is handed on in that value's place; all of them used once."""
     call, acc = drain.value, product.targets[0]
     assert isinstance(call, Call)
-    if call.op not in MIN_TRIPS or len(drain.targets) != 1:
+    if call.op not in DRAINS or len(drain.targets) != 1:
         return "its store is neither tile.store nor tile.assemble"
     source, destination = (call.args[0], call.args[2]) if call.op == "tile.store" else (call.args[1], call.args[0])
     if source is not acc or destination not in loop.carried:
@@ -173,7 +144,7 @@ def _wrong_drain(drain: Assign, product: Assign, loop: For, facts: Facts) -> str
     return None
 
 
-def _other_trouble(body: list[Assign], product: Assign, facts: Facts) -> str | None:
+def _other_trouble(body: list[Assign], product: Assign) -> str | None:
     """No other accumulator is read in the loop, and nothing in it has effects that are not known."""
     own = product.targets[0]
     for s in body:
@@ -183,16 +154,6 @@ def _other_trouble(body: list[Assign], product: Assign, facts: Facts) -> str | N
             return "it holds a statement whose effects are not known"
         if any(isinstance(a, Var) and a is not own and _in_acc(a) for a in s.value.args):
             return "it reads another accumulator"
-    return None
-
-
-def unprofitable(p: DrainedPipeline, target: Target) -> str | None:
-    """Why two accumulators would not pay: too few trips, or (drained into Mat, which is cheap) too small an accumulator."""
-    if p.trips < MIN_TRIPS[p.drain]:
-        return f"{p.trips} trips are fewer than the {MIN_TRIPS[p.drain]} from which two accumulators pay"
-    size = slot_bytes(p.accumulator, target)
-    if p.drain == "tile.assemble" and size < ceil_div(target.l0c, 4):
-        return f"its accumulator of {size} bytes is less than a quarter of L0C ({target.l0c} bytes)"
     return None
 
 
@@ -223,16 +184,6 @@ def accumulators_total(facts: Facts, candidates: list[DrainedPipeline], target: 
             assert isinstance(v.type, TileType)
             total += slot_bytes(v.type, target) * (1 if _is_cube(s) else _copies(site))
     return total + sum(slot_bytes(p.accumulator, target) for p in candidates)
-
-
-def over_capacity(facts: Facts, candidates: list[DrainedPipeline], target: Target) -> str | None:
-    """Why one more accumulator for each candidate may not fit."""
-    total = accumulators_total(facts, candidates, target)
-    if isinstance(total, str):
-        return total
-    if total > target.l0c:
-        return f"the function's accumulators may take {total} bytes with two each, L0C has {target.l0c}"
-    return None
 
 
 def _copies(site: Site) -> int:

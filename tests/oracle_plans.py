@@ -6,18 +6,22 @@ rules and extraction. Used to test the lift alone.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from brute_force import Case, brute_force_numpy
 
 from cost.hardware import Target, get_target
+from cost.physical import ceil_div
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from ir_bridge.analysis import Facts, facts_of
-from ir_bridge.drained_pipeline import plan_drained_pipelines
-from ir_bridge.ir.nodes import CORE_KINDS, Call, Function, Program, Var
+from ir_bridge.drained_pipeline import DrainedPipeline, Refused, accumulators_total, read_pipeline, slot_bytes
+from ir_bridge.ir.nodes import CORE_KINDS, Call, For, Function, LoopKind, Program, Var
 from ir_bridge.ir.types import Space, TileType
 from ir_bridge.split_k_chain import SplitKChain, split_k_chains
 
+#: Trips from which two accumulators pay, by how a tile is drained.
+MIN_TRIPS = {"tile.store": 4, "tile.assemble": 8}
 LEFT_AT = {"tile.matmul": 0, "tile.matmul_acc": 1, "tile.matmul_bias": 0}
 
 
@@ -58,6 +62,53 @@ def _choose_whole_n(c: Case) -> dict[str, Any]:
 
 def _whole(t: TileChoice, M: int, N: int) -> bool:
     return t.m == M and t.n == N
+
+
+def unprofitable(p: DrainedPipeline, target: Target) -> str | None:
+    """Why two accumulators would not pay: too few trips, or (drained into Mat, which is cheap) too small an accumulator."""
+    if p.trips < MIN_TRIPS[p.drain]:
+        return f"{p.trips} trips are fewer than the {MIN_TRIPS[p.drain]} from which two accumulators pay"
+    size = slot_bytes(p.accumulator, target)
+    if p.drain == "tile.assemble" and size < ceil_div(target.l0c, 4):
+        return f"its accumulator of {size} bytes is less than a quarter of L0C ({target.l0c} bytes)"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedPlan:
+    """The decision on one function: ``loops`` get two accumulators (none when it is refused as a whole); ``refused`` says why not
+    for the others."""
+
+    loops: tuple[For, ...]
+    refused: tuple[Refused, ...]
+
+
+def plan_drained_pipelines(facts: Facts, target: Target) -> DrainedPlan:
+    """All or nothing: every profitable pipeline of the function, if one more accumulator each still fits L0C."""
+    found, refused = [], []
+    for site in facts.sites:
+        for s in site.statements:
+            if type(s) is For and s.kind is LoopKind.PIPELINE:
+                pipeline = read_pipeline(s, facts)
+                reason = pipeline.reason if isinstance(pipeline, Refused) else unprofitable(pipeline, target)
+                if reason is None and isinstance(pipeline, DrainedPipeline):
+                    found.append(pipeline)
+                else:
+                    refused.append(Refused(str(reason), s))
+    overflow = over_capacity(facts, found, target) if found else None
+    if overflow is not None:
+        return DrainedPlan((), (*refused, *(Refused(overflow, p.loop) for p in found)))
+    return DrainedPlan(tuple([p.loop for p in found]), tuple(refused))
+
+
+def over_capacity(facts: Facts, candidates: list[DrainedPipeline], target: Target) -> str | None:
+    """Why one more accumulator for each candidate may not fit."""
+    total = accumulators_total(facts, candidates, target)
+    if isinstance(total, str):
+        return total
+    if total > target.l0c:
+        return f"the function's accumulators may take {total} bytes with two each, L0C has {target.l0c}"
+    return None
 
 
 class _Planner:

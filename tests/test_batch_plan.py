@@ -22,7 +22,7 @@ from cost.batch.latency import latencies
 from cost.batch.problem import batch_problem
 from egraph_rules.batch.catalogue import FAMILIES, branch_rules
 from egraph_rules.batch.saturate import saturate, state
-from egraph_rules.engine import Limits, StopReason
+from egraph_rules.report import Limits, StopReason
 from extraction.batch import BRANCHES, OPERATOR_ORDER, best_by_branch, work_of
 from ir_bridge.batch.blocks import swizzled
 from ir_bridge.batch.builder import Builder

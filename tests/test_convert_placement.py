@@ -13,7 +13,7 @@ import tilesat
 from cost.errors import CostModelError
 from cost.hardware import get_target
 from cost.transfers import FIXPIPE_CAST, LOAD, MOVE, VECTOR_CAST, Step, transfer_cycles
-from egraph_rules.engine import Limits
+from egraph_rules.report import Limits
 from ir_bridge.convert import convert as convert_by
 from ir_bridge.convert.placement import Question
 from ir_bridge.ir.interpreter import execute

@@ -14,12 +14,13 @@ from tiling_checks import checked, codes, decision
 import tilesat
 from cost.models import cost_model
 from egraph_rules.catalogue import rules
-from egraph_rules.engine import Limits, Session, engine_for
+from egraph_rules.engine import Session, engine_for
 from egraph_rules.problem_facts import largest_extent
-from extraction.cheapest import DEAR, Costs
+from egraph_rules.report import Limits
 from extraction.exact import ExactSolver
 from extraction.policy import price
 from extraction.snapshot import Node, Snapshot, snapshot
+from extraction.solver import DEAR, Costs
 from ir_bridge.lower import lower
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "data" / "tiled_programs.jsonl").read_text().splitlines()]

@@ -10,7 +10,7 @@ from lift_programs import Case, Chain, load, program
 from tiling_checks import codes, decision
 
 import tilesat
-from egraph_rules.engine import Limits
+from egraph_rules.report import Limits
 from tilesat.result import PerfHint, Tiling
 
 

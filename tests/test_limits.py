@@ -8,7 +8,7 @@ from lift_programs import Case, Chain
 from tiling_checks import check_legal, check_meaning, codes, decision
 
 import tilesat
-from egraph_rules.engine import Limits, StopReason
+from egraph_rules.report import Limits, StopReason
 from ir_bridge.ir.parser import parse
 from tilesat.result import Tiling
 from tilesat.tiling import tile

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cost.dtypes import BF16, DTYPES, FP16, FP32, INT8, INT32
-from ir_bridge.ir import ops, ops_tile, ops_types
+from ir_bridge.ir import ops, ops_types, tile_types
 from ir_bridge.ir.nodes import Binary, Call, Const, ListExpr, Program, Symbol, Var, defined, walk
 from ir_bridge.ir.ops import OpError, canonical, fill, lookup, make, result_types, short_op, type_of
 from ir_bridge.ir.parser import parse
@@ -122,8 +122,8 @@ def test_direct_type_functions_agree_with_the_calls() -> None:
     a, b = tile(96, 64, INT8), tile(64, 128, INT8)
     assert isinstance(a.type, TileType)
     assert isinstance(b.type, TileType)
-    assert ops_tile.matmul_type(a.type, b.type) == type_of(make("tile.matmul", a, b))
-    assert ops_tile.extract_type(a.type, 16, 0, (32, 64), Space.LEFT) == type_of(
+    assert tile_types.matmul_type(a.type, b.type) == type_of(make("tile.matmul", a, b))
+    assert tile_types.extract_type(a.type, 16, 0, (32, 64), Space.LEFT) == type_of(
         make("tile.extract", a, 16, 0, [32, 64], target_memory=Space.LEFT)
     )
 

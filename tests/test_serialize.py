@@ -14,11 +14,11 @@ import pytest
 
 import tilesat
 from cost.models import cost_model
-from extraction.cheapest import DEAR, Costs, Solver
 from extraction.draw import layers_of, places_of, to_dot, to_svg
 from extraction.fold import Box, Line, fold
 from extraction.policy import price
 from extraction.serialize import SerializeError, from_egraph_json, roots, to_egraph_json
+from extraction.solver import DEAR, Costs, Solver
 from ir_bridge.lower.gates import shown
 from tilesat import corpus
 from tilesat.explain import Explainer

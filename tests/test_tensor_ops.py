@@ -11,7 +11,7 @@ import pytest
 from tensor_texts import kernel, program, tensor
 
 from cost.dtypes import BF16, FP32, INT32
-from ir_bridge.ir.interpreter import execute
+from ir_bridge.ir.interpreter import ExecuteError, execute
 from ir_bridge.ir.nodes import Assign, Call, walk
 from ir_bridge.ir.parser import parse
 from ir_bridge.ir.types import TensorType
@@ -196,6 +196,12 @@ def test_windows_are_copies_and_writes_go_to_memory() -> None:
     assert found["g"][0, 0] == 99
     assert found["return"][0, 0] == 99 - X[0, 0]
     assert np.count_nonzero(found["return"]) == 1
+
+
+@pytest.mark.parametrize("kind", [6, -1])
+def test_a_comparison_that_is_none_is_refused_with_those_there_are(kind: int) -> None:
+    with pytest.raises(ExecuteError, match=f"tensor.cmp: cmp_type {kind}; known: 0 eq, 1 ne"):
+        run(XY, f"return pl.cmp(x, y, cmp_type={kind})", **GIVEN)
 
 
 # -- types and spellings -------------------------------------------------------------------------------------------------

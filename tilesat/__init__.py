@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from egraph_rules.catalogue import RuleSet as RuleSet
     from egraph_rules.catalogue import RuleSetError as RuleSetError
     from egraph_rules.catalogue import rules as rules
-    from egraph_rules.engine import Limits as Limits
+    from egraph_rules.report import Limits as Limits
     from ir_bridge.convert import ConvertError as ConvertError
     from ir_bridge.ir.interpreter import ExecuteError as ExecuteError
     from ir_bridge.ir.interpreter import execute as execute
@@ -54,7 +54,7 @@ _HOMES = {
     "ExecuteError": "ir_bridge.ir.interpreter",
     "Finding": "ir_bridge.ir.verifier",
     "ConvertError": "ir_bridge.convert",
-    "Limits": "egraph_rules.engine",
+    "Limits": "egraph_rules.report",
     "ParseError": "ir_bridge.ir.parser",
     "PerfHint": "tilesat.result",
     "PlacementError": "ir_bridge.lower.gates",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cost.batch.schedule import CoreProduct, Schedule
     from cost.dtypes import DType
     from cost.hardware import Target
-    from egraph_rules.engine import Limits, Report
+    from egraph_rules.report import Limits, Report
     from extraction.batch import Choice
     from extraction.policy import Priced
     from ir_bridge.ir.nodes import Program
@@ -87,12 +87,13 @@ def plan_batch(
 ) -> BatchPlan:
     """The plan of C[B, M, N] = A[BatchA, M, K] @ B[BatchB, K, N] (+ bias) on ``chip``.
 
-    ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None, "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is
-    stored [BatchA, K, M]; ``transpose_b``: B is stored [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the
-    "analysis" or of the vendor's "operator". ``order``: the cheapest capable branch by "latency", or the first one in the
-    "operator"'s order; ``branch``: this branch and no other. ``deterministic`` False lets partial sums be added in any order.
-    ``rules``: branch families, as ``"all,-merge_batch"``; yours by their place, ``"all,my_rules.py:FAMILY"``. ``b0``: least
-    number of batches that MergeBatch merges.
+    ``dtype`` is the operands' element type: bf16, fp16, fp32 or int8. ``batch_a`` and ``batch_b`` are B or 1; ``bias`` is None,
+    "shared" ([N]) or "batched" ([B, 1, N]). ``transpose_a``: A is stored [BatchA, K, M]; ``transpose_b``: B is stored
+    [BatchB, N, K]. ``reading``: whose entry conditions hold, those of the "analysis" or of the vendor's "operator". ``order``:
+    the cheapest capable branch by "latency", or the first one in the "operator"'s order; ``branch``: this branch and no other.
+    ``deterministic`` False lets partial sums be added in any order. ``rules``: branch families, as ``"all,-merge_batch"``;
+    yours by their place, ``"all,my_rules.py:FAMILY"``. ``b0``: least number of batches that MergeBatch merges. ``limits``
+    bound saturation.
 
     Raises :class:`~cost.errors.Rejected` where there is no plan (an empty result; no capable branch, with every branch's
     reasons), :class:`~cost.errors.TilesatError` for arguments that make no problem.
@@ -124,7 +125,7 @@ def plan_batch(
 def _check_options(b0: object, deterministic: object, limits: object) -> int:
     """``b0`` as an int; options of the wrong kind are refused, and a ``b0`` that no problem's B can reach."""
     from cost.batch.problem import MAX_EXTENT, whole
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
 
     least = whole("b0", b0)
     if not 2 <= least <= MAX_EXTENT:
@@ -151,7 +152,7 @@ def _plan(
 
     from egraph_rules.batch.catalogue import branch_rules
     from egraph_rules.batch.saturate import saturate, state
-    from egraph_rules.engine import StopReason
+    from egraph_rules.report import StopReason
     from extraction.batch import BRANCHES, best_by_branch, fallback, pick, split_of
     from extraction.batch_refusals import why_refused
 
@@ -184,7 +185,7 @@ def _plan(
 
 
 def _notes(p: BatchProblem, chip: Chip, s: Schedule, report: Report) -> Iterator[str]:
-    from egraph_rules.engine import StopReason
+    from egraph_rules.report import StopReason
     from ir_bridge.batch.lift import workspace_of
 
     if report.stop is not StopReason.SATURATED:

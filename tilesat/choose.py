@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cost.hardware import Target
     from cost.problem import Problem
     from egraph_rules.catalogue import RuleSet
-    from egraph_rules.engine import Limits, Report
+    from egraph_rules.report import Limits, Report
     from extraction.policy import Priced
     from extraction.snapshot import Snapshot
 
@@ -63,7 +63,8 @@ def choose_tile(
     ``dtype`` is the operands' element type (the accumulator is fp32, or int32 for integers). ``operand_stationary`` opens A- and
     B-stationary schedules, ``double_buffer_c`` two accumulators. ``accumulate``: the accumulator is read too. ``box_m`` and
     ``box_n`` are the physical boxes of a window. ``bias`` is None, "mat" (rebuilt per window) or "bias" (in the bias table).
-    ``allow_padding`` lets tiles go up to each extent rounded up to 16, and any K.
+    ``allow_padding`` lets tiles go up to each extent rounded up to 16, and any K. ``target``, ``rules`` and ``cost_model`` are
+    those of :func:`tilesat.tile`; a rule set that takes the cheapest plan takes the cheapest tile.
 
     Raises :class:`Rejected` where no tile is legal, :class:`TilesatError` for arguments that make no problem.
     """
@@ -131,9 +132,10 @@ def saturate(
 
     One saturation serves any number of cost models: :func:`extraction.policy.price` prices the snapshot again.
     """
-    from egraph_rules.engine import Limits, Session, engine_for
+    from egraph_rules.engine import Session, engine_for
     from egraph_rules.problem_facts import largest_extent, state_problem
     from egraph_rules.program import ProgramFacts
+    from egraph_rules.report import Limits
     from extraction.snapshot import snapshot
 
     facts = ProgramFacts()

@@ -28,7 +28,7 @@ from tilesat.result import WhyNot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from extraction.extract import Decision
+    from extraction.decisions import Decision
     from tilesat.pipeline import Run
 
 

@@ -9,20 +9,24 @@ from typing import Any
 from cost.errors import TilesatError, suggestion
 from cost.hardware import Target, get_target
 from cost.models import cost_model as find_model
+from cost.physical import align_up
 from cost.problem import Problem
 from egraph_rules.catalogue import CHEAPEST
 from egraph_rules.catalogue import rules as find_rules
-from egraph_rules.engine import Limits, Session, StopReason, engine_for
+from egraph_rules.engine import Session, engine_for
 from egraph_rules.language import WHOLE
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
 from egraph_rules.problem_facts import largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
-from extraction.cheapest import Costs, Solver, extract_cheapest, greedy_solver
+from egraph_rules.report import Limits, StopReason
+from extraction.cheapest import extract_cheapest
+from extraction.decisions import Decision, Decisions, Evidence
+from extraction.documented import extract_documented
 from extraction.exact import exact_solver
-from extraction.extract import Decision, Decisions, extract_documented
 from extraction.policy import Priced, cheapest, documented, price
 from extraction.reasons import no_room
 from extraction.snapshot import Snapshot, snapshot
+from extraction.solver import Costs, Solver, greedy_solver
 from ir_bridge.convert import needs_conversion
 from ir_bridge.crowding import Tenant, crowded_out
 from ir_bridge.ir.nodes import Program, Var
@@ -106,10 +110,10 @@ class Run:
     def extract(self) -> Decisions:
         problems = self.lowered.facts.problems
         self.priced = {p: price(s, problems[p], self.model, self.target) for p, s in self.snapshot.schedules.items()}
-        inputs = (self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
+        evidence = Evidence(self.snapshot, self.priced, self.forced(), self.lowered.chain_refusals, self.stopped)
         if self.rule_set.policy == CHEAPEST:
-            return extract_cheapest(*inputs, self.solver())
-        return extract_documented(*inputs)
+            return extract_cheapest(evidence, self.solver())
+        return extract_documented(evidence)
 
     def solver(self) -> Callable[[Snapshot, Costs], Solver]:
         if self.extractor == "exact":
@@ -322,5 +326,5 @@ def chain_windows(chain: SplitKChain, outer: TileChoice) -> list[tuple[int, int]
     """Physical (rows, columns) of a cut chain's windows, each once: whole ones and the boundary's, boxed."""
     rows = sorted({min(outer.m, chain.M - i) for i in range(0, chain.M, outer.m)}, reverse=True)
     cols = sorted({min(outer.n, chain.N - j) for j in range(0, chain.N, outer.n)}, reverse=True)
-    boxed = [(-(-r // chain.box_m) * chain.box_m, -(-c // chain.box_n) * chain.box_n) for r in rows for c in cols]
+    boxed = [(align_up(r, chain.box_m), align_up(c, chain.box_n)) for r in rows for c in cols]
     return list(dict.fromkeys(boxed))

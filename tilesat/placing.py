@@ -8,8 +8,8 @@ from typing import Any
 
 from cost.hardware import Target
 from cost.transfers import TransferModel, transfer_cycles
-from egraph_rules.engine import Limits
 from egraph_rules.placement.saturate import saturate
+from egraph_rules.report import Limits
 from extraction.placement import Size, Way, ways
 from ir_bridge.convert import convert as convert_by
 from ir_bridge.convert.placement import Question

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from egraph_rules.engine import Report
+    from egraph_rules.report import Report
     from extraction.explain import Explanation
     from ir_bridge.ir.misspelt import UnknownOperation
     from ir_bridge.ir.nodes import Program

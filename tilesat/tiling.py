@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cost.hardware import Target
     from egraph_rules.catalogue import RuleSet
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
     from ir_bridge.ir.nodes import Program
     from tilesat.result import Tiling
 

@@ -183,7 +183,8 @@ def _entries() -> Iterator[Rule]:
     )
 
 
-def _extents() -> Iterator[Rule]:
+def _blocks() -> Iterator[Rule]:
+    """Blocks whose panels fit L0 and L1."""
     yield rule(
         "block_rows",
         "M^t rows of a block",
@@ -224,6 +225,10 @@ def _extents() -> Iterator[Rule]:
         when=[block_fits_l0c(m, n, c), blocks_reach(m, n, least), panels_fit_l1(m, n, Q.box_k, copies(), literal(0))],
         then=[block(Q.p, m, n, c)],
     )
+
+
+def _l2_parts() -> Iterator[Rule]:
+    """Parts of C that L2 holds, one after another."""
     yield rule(
         "l2_holds_c",
         "no L2 cut: the swizzle alone",
@@ -313,5 +318,6 @@ def _choices() -> Iterator[Rule]:
 def ASW_BASIC() -> Iterator[Rule]:
     """C[u] = ⋃ A[u][i, :] @ B[u][:, j]: blocks of the M × N plane, dealt to the cores in swizzled order."""
     yield from _entries()
-    yield from _extents()
+    yield from _blocks()
+    yield from _l2_parts()
     yield from _choices()

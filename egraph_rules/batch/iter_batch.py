@@ -40,6 +40,7 @@ from egraph_rules.expr import Comparison, Condition, Int, Integer, align_up, cei
 from egraph_rules.rule import Rule, Term, family, rule, union, variables
 
 step, i, c = variables("step i c")
+ONE, TWO = literal(1), literal(2)
 #: Cases, numbered as :mod:`cost.batch.work` does.
 ONE_BATCH, PING_PONG, ONE_LEFT, ONE_RIGHT, PING_LEFT, PING_RIGHT, BOTH_CUT = range(7)
 
@@ -252,9 +253,8 @@ def _case(name: str, statement: str, when: Iterable[Condition], case: int, *, re
     )
 
 
-@family("iter_batch")
-def ITER_BATCH() -> Iterator[Rule]:
-    """C[u] = A[u] @ B[u] for each batch of the core's share: nothing read twice, nothing shared."""
+def _gates() -> Iterator[Rule]:
+    """Where the branch is entered, as the analysis has it and as the operator does."""
     yield rule(
         "enter_iter_batch",
         "entry conditions 1 and 2 of IterBatch",
@@ -271,10 +271,13 @@ def ITER_BATCH() -> Iterator[Rule]:
     yield _operator_gate("enter_iter_batch_l0", [batch_fits_l0a(), batch_fits_l0b(), batch_fits_l0c(), batch_fits_bias()])
     in_half = larger_of(CHIP.l1 // 2 // larger_of(operator_batch(), literal(1)), literal(1))
     yield _operator_gate("enter_iter_batch_balanced", [waves_balanced(Q.B, in_half)])
-    one, two = literal(1), literal(2)
-    yield _case("iter_a", "(a) the one batch lies in L1 whole", [one_each(Q.B), batch_fits(one, one)], ONE_BATCH)
+
+
+def _whole_batches() -> Iterator[Rule]:
+    """Cases (a) and (b): L1 holds whole batches."""
+    yield _case("iter_a", "(a) the one batch lies in L1 whole", [one_each(Q.B), batch_fits(ONE, ONE)], ONE_BATCH)
     yield _case(
-        "iter_b", "(b) batches lie in L1 in turn, two at a time", [more_than_one_each(Q.B), batch_fits(two, one)], PING_PONG
+        "iter_b", "(b) batches lie in L1 in turn, two at a time", [more_than_one_each(Q.B), batch_fits(TWO, ONE)], PING_PONG
     )
     yield _case(
         "iter_b_loads",
@@ -284,15 +287,19 @@ def ITER_BATCH() -> Iterator[Rule]:
             several_loads(i),
             few_loads(i, operator_batch() * 8),
             whole_loads(i, Q.B),
-            batch_fits(two, i),
+            batch_fits(TWO, i),
         ],
         PING_PONG,
         reads=[double(i), read_as("operator")],
         loads=i,
     )
+
+
+def _one_side_whole() -> Iterator[Rule]:
+    """Cases (c) and (d): L1 holds one operand whole, the other comes in pieces."""
     for share, each, tag, left, right in (
-        (one, one_each, "c", ONE_LEFT, ONE_RIGHT),
-        (two, more_than_one_each, "d", PING_LEFT, PING_RIGHT),
+        (ONE, one_each, "c", ONE_LEFT, ONE_RIGHT),
+        (TWO, more_than_one_each, "d", PING_LEFT, PING_RIGHT),
     ):
         too_large = [each(Q.B), batch_does_not_fit(share), cuts(step)]
         yield _case(
@@ -310,23 +317,27 @@ def ITER_BATCH() -> Iterator[Rule]:
             reads=[count(step)],
         )
     # One-byte elements lie in boxes of 32, the operator counts 16: it enters with batches of which L1 does not hold two.
-    narrow = [more_than_one_each(Q.B), batch_does_not_fit(two), cuts(step)]
+    narrow = [more_than_one_each(Q.B), batch_does_not_fit(TWO), cuts(step)]
     yield _case(
         "iter_d_left_operator",
         "(d) A lies in L1 whole, B comes in pieces of K; the operator asks for no floor of a piece",
-        [*narrow, left_whole_fits(step, two), piece_cuts(k_piece(step), Q.K)],
+        [*narrow, left_whole_fits(step, TWO), piece_cuts(k_piece(step), Q.K)],
         PING_LEFT,
         reads=[count(step), read_as("operator")],
     )
     yield _case(
         "iter_d_right_operator",
         "(d) B lies in L1 whole, A comes in pieces of M; the operator asks for no floor of a piece",
-        [*narrow, right_whole_fits(step, two), piece_cuts(m_piece(step), Q.M)],
+        [*narrow, right_whole_fits(step, TWO), piece_cuts(m_piece(step), Q.M)],
         PING_RIGHT,
         reads=[count(step), read_as("operator")],
     )
+
+
+def _both_cut() -> Rule:
+    """Case (e)."""
     piece = k_piece(step)
-    yield _case(
+    return _case(
         "iter_e",
         "(e) A and B come in Step pieces of K each",
         [
@@ -339,3 +350,12 @@ def ITER_BATCH() -> Iterator[Rule]:
         BOTH_CUT,
         reads=[count(step)],
     )
+
+
+@family("iter_batch")
+def ITER_BATCH() -> Iterator[Rule]:
+    """C[u] = A[u] @ B[u] for each batch of the core's share: nothing read twice, nothing shared."""
+    yield from _gates()
+    yield from _whole_batches()
+    yield from _one_side_whole()
+    yield _both_cut()

@@ -178,9 +178,8 @@ def four_fit_l0b(columns: Int) -> Comparison:
     return literal(columns) * thinnest_panel() * Q.bytes * 2 <= CHIP.l0b
 
 
-@family("merge_batch")
-def MERGE_BATCH() -> Iterator[Rule]:
-    """[b, M, K] @ [b, K, N] = BlockTrace([bM, K] @ [K, bN]): several batches as one product."""
+def _gates() -> Iterator[Rule]:
+    """Where the branch is entered, as the analysis has it and as the operator does."""
     yield rule(
         "enter_merge_batch",
         "the five entry conditions of MergeBatch",
@@ -215,6 +214,10 @@ def MERGE_BATCH() -> Iterator[Rule]:
         ],
         then=[merge_home(Q.p)],
     )
+
+
+def _sizes() -> Iterator[Rule]:
+    """How many batches may be merged."""
     fits = [
         merges(b, CHIP.b0),
         within_a_core(b, Q.B),
@@ -240,6 +243,10 @@ def MERGE_BATCH() -> Iterator[Rule]:
         when=fits,
         then=[merge_size(Q.p, b)],
     )
+
+
+def _panels() -> Iterator[Rule]:
+    """How much of K the merged batches have in L1."""
     yield rule(
         "merge_whole_k",
         "[b, M, K] @ [b, K, N] = BlockTrace([bM, K] @ [K, bN]), all of K in L1",
@@ -261,3 +268,11 @@ def MERGE_BATCH() -> Iterator[Rule]:
         ],
         then=[union(Result(Q.p), MergeBatch(Q.p, b, x))],
     )
+
+
+@family("merge_batch")
+def MERGE_BATCH() -> Iterator[Rule]:
+    """[b, M, K] @ [b, K, N] = BlockTrace([bM, K] @ [K, bN]): several batches as one product."""
+    yield from _gates()
+    yield from _sizes()
+    yield from _panels()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cost.batch.chip import Chip
 from cost.batch.problem import BatchProblem
 from egraph_rules.batch import language as L
-from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session, kept_engine
+from egraph_rules.engine import Engine, Facts, Frozen, Session, kept_engine
+from egraph_rules.report import Limits, Report
 from egraph_rules.rule import Family
 
 

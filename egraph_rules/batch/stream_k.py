@@ -130,9 +130,8 @@ def half_the_cores(grain: Int) -> Comparison:
     return Q.B * ceil_div(Q.M, literal(grain)) * ceil_div(Q.N, literal(grain)) * 2 <= CHIP.C
 
 
-@family("stream_k")
-def STREAM_K() -> Iterator[Rule]:
-    """C[u][i, j] = Σ A[u][i, K_c] @ B[u][K_c, j]: segments of K on cores of their own, reduced afterwards."""
+def _gates() -> Iterator[Rule]:
+    """Where the branch is entered, as the analysis has it and as the operator does."""
     yield rule(
         "enter_stream_k",
         "entry condition 1 of StreamK",
@@ -155,7 +154,16 @@ def STREAM_K() -> Iterator[Rule]:
         ],
         then=[stream_home(Q.p)],
     )
-    rows, columns = align_up(ceil_div(Q.M, r), Q.box_m), align_up(ceil_div(Q.N, n), Q.box_n)
+
+
+def _block() -> tuple[Integer, Integer]:
+    """Rows and columns of the largest of mCnt × nCnt blocks, in whole boxes."""
+    return align_up(ceil_div(Q.M, r), Q.box_m), align_up(ceil_div(Q.N, n), Q.box_n)
+
+
+def _grids() -> Iterator[Rule]:
+    """Into how many blocks a batch may be cut."""
+    rows, columns = _block()
     fits = [
         pieces_hold_a_fractal(r, Q.M),
         pieces_hold_a_fractal(n, Q.N),
@@ -175,6 +183,10 @@ def STREAM_K() -> Iterator[Rule]:
             when=[*fits, *more],
             then=[stream_grid(Q.p, r, n)],
         )
+
+
+def _segments() -> Iterator[Rule]:
+    """Into how many segments K is cut, and where their partial sums meet."""
     paying = {"analysis": [segment_long_enough(Q.K, g), reduction_pays(Q.K, g)], "operator": []}
     for name, more in paying.items():
         common = [cuts_k(g), segments_differ(Q.K, g), grid_within_cores(r, n, g), *more]
@@ -183,7 +195,7 @@ def STREAM_K() -> Iterator[Rule]:
             "partial sums in a workspace, added up in order by the vector cores",
             stage="batch_choose",
             reads=[stream_grid(Q.p, r, n), the_batch(), the_chip(), read_as(name), double(g)],
-            when=[*common, sums_fit_a_buffer(rows, columns)],
+            when=[*common, sums_fit_a_buffer(*_block())],
             then=[union(Result(Q.p), StreamK(Q.p, r, n, g, WORKSPACE))],
         )
         yield rule(
@@ -194,3 +206,11 @@ def STREAM_K() -> Iterator[Rule]:
             when=common,
             then=[union(Result(Q.p), StreamK(Q.p, r, n, g, ATOMIC))],
         )
+
+
+@family("stream_k")
+def STREAM_K() -> Iterator[Rule]:
+    """C[u][i, j] = Σ A[u][i, K_c] @ B[u][K_c, j]: segments of K on cores of their own, reduced afterwards."""
+    yield from _gates()
+    yield from _grids()
+    yield from _segments()

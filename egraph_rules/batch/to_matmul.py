@@ -45,7 +45,7 @@ from egraph_rules.batch.language import (
     the_chip,
     tile,
 )
-from egraph_rules.expr import Comparison, Integer, align_up, predicate
+from egraph_rules.expr import Comparison, Condition, Integer, align_up, predicate
 from egraph_rules.rule import Action, Rule, family, rule, union, variables
 
 m, n, c = variables("m n c")
@@ -106,9 +106,8 @@ def _reduced(role: int, **changed: Integer | int) -> tuple[Action, ...]:
     return (batch(*columns.values()), union(Result(Q.p), Reduced(Q.p, role, Result(p))))
 
 
-@family("to_matmul")
-def TO_MATMUL() -> Iterator[Rule]:
-    """[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N]: a side without a batch makes a plain matmul."""
+def _right_without_batch() -> Iterator[Rule]:
+    """BatchB = 1: the batches of A are rows of one product."""
     folded: dict[str, Integer | int] = {"B": 1, "M": Q.B * Q.M, "batch_a": 1, "batch_b": 1, "equal": 1}
     may_fold = [has_depth(Q.K), right_without_batch(Q.batch_b), rows_follow_batches(Q.trans_a, Q.B)]
     operator = [right_without_batch(Q.batch_b), left_with_batch(Q.batch_a), left_not_transposed(Q.trans_a)]
@@ -129,7 +128,15 @@ def TO_MATMUL() -> Iterator[Rule]:
             when=[*gate, several_batches(Q.B)],
             then=_reduced(ALIGNED),
         )
-    left = [has_depth(Q.K), left_without_batch(Q.batch_a), several_batches(Q.B)]
+
+
+def _left_shared() -> list[Condition]:
+    """BatchA = 1, beside several batches of B."""
+    return [has_depth(Q.K), left_without_batch(Q.batch_a), several_batches(Q.B)]
+
+
+def _left_held() -> Iterator[Rule]:
+    """BatchA = 1, A staying in L1: whole, or in blocks of rows."""
     for name, rows, more, tiles in (
         ("hold_a_whole", boxed_m(), [], [tile(n)]),
         ("hold_a_rows", m, [no_larger_than(m, boxed_m()), in_boxes(m, Q.box_m)], [tile(m), tile(n)]),
@@ -140,7 +147,7 @@ def TO_MATMUL() -> Iterator[Rule]:
             stage="batch_choose",
             reads=[the_batch(role=GIVEN), the_chip(), read_as("analysis"), *tiles, accumulators(c)],
             when=[
-                *left,
+                *_left_shared(),
                 held_a_fits(rows, n),
                 *more,
                 no_larger_than(n, boxed_n()),
@@ -152,12 +159,16 @@ def TO_MATMUL() -> Iterator[Rule]:
             ],
             then=[union(Result(Q.p), HoldA(Q.p, rows, n, c))],
         )
+
+
+def _left_repeated() -> Iterator[Rule]:
+    """BatchA = 1, by laying B out anew, or by addressing A again."""
     yield rule(
         "fold_columns",
         "[1, M, K] @ [B, K, N] = [M, K] @ [K, B·N], laid out anew",
         stage="batch_reduce",
         reads=[the_batch(role=GIVEN), read_as("analysis")],
-        when=left,
+        when=_left_shared(),
         then=_reduced(RELAID, B=1, N=Q.B * Q.N, batch_a=1, batch_b=1, equal=1, bias=NO_BIAS),
     )
     yield rule(
@@ -165,6 +176,14 @@ def TO_MATMUL() -> Iterator[Rule]:
         "[1, M, K] @ [B, K, N] = [B, M, K] @ [B, K, N], A repeated by addressing",
         stage="batch_reduce",
         reads=[the_batch(role=GIVEN), read_as("analysis")],
-        when=left,
+        when=_left_shared(),
         then=_reduced(BROADCAST, equal=1),
     )
+
+
+@family("to_matmul")
+def TO_MATMUL() -> Iterator[Rule]:
+    """[B, M, K] @ [1, K, N] = [B·M, K] @ [K, N]: a side without a batch makes a plain matmul."""
+    yield from _right_without_batch()
+    yield from _left_held()
+    yield from _left_repeated()

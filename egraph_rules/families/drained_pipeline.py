@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from egraph_rules.expr import Comparison, Integer, literal, predicate
+from egraph_rules.expr import Comparison, Condition, Int, Integer, literal, predicate
 from egraph_rules.language import Loop, TwoAccumulators, drained, drained_total, planner, target
 from egraph_rules.rule import Rule, family, rule, union, variables
 
@@ -39,6 +39,12 @@ def all_slots_fit(total: Integer, l0c: Integer) -> Comparison:
     return total <= l0c
 
 
+def pays(drain: str, trips: Int, slot_bytes: Int, l0c: Int) -> list[Condition]:
+    """When a second slot pays for a loop of so many trips, drained by "store" or "assemble"; an assemble into Mat is cheap."""
+    enough = enough_trips(trips, literal(LEAST_TRIPS[drain]))
+    return [enough, large_accumulator(slot_bytes, l0c)] if drain == "assemble" else [enough]
+
+
 @family("drained_pipeline")
 def DRAINED_PIPELINE() -> Iterator[Rule]:
     """pipeline(matmul, drain) = the same with two accumulators: overlap a user-written drain."""
@@ -48,7 +54,7 @@ def DRAINED_PIPELINE() -> Iterator[Rule]:
         "pipeline(matmul, store) = matmul(i + 1) ∥ store(i)",
         stage="placements",
         reads=[drained(loop, trips, slot_bytes, "store"), *common],
-        when=[enough_trips(trips, literal(LEAST_TRIPS["store"])), all_slots_fit(total, l0c)],
+        when=[*pays("store", trips, slot_bytes, l0c), all_slots_fit(total, l0c)],
         then=[union(Loop(loop), TwoAccumulators(loop))],
     )
     yield rule(
@@ -56,10 +62,6 @@ def DRAINED_PIPELINE() -> Iterator[Rule]:
         "pipeline(matmul, assemble) = matmul(i + 1) ∥ assemble(i)",
         stage="placements",
         reads=[drained(loop, trips, slot_bytes, "assemble"), *common],
-        when=[
-            enough_trips(trips, literal(LEAST_TRIPS["assemble"])),
-            large_accumulator(slot_bytes, l0c),
-            all_slots_fit(total, l0c),
-        ],
+        when=[*pays("assemble", trips, slot_bytes, l0c), all_slots_fit(total, l0c)],
         then=[union(Loop(loop), TwoAccumulators(loop))],
     )

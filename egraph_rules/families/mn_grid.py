@@ -55,9 +55,8 @@ def fitting_window(columns: Int, scope: int, a: Integer, b: Integer) -> Term:
     return window(P.p, m, columns, scope, a, b, deepest_streamed(a, b))
 
 
-@family("mn_grid")
-def MN_GRID() -> Iterator[Rule]:
-    """C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]: cut the output into windows that fit L0C."""
+def _axes() -> Iterator[Rule]:
+    """What one extent alone decides: may an axis be cut into so much, and how deep are the panels beside it?"""
     yield rule(
         "tile_rows",
         "m rows may be cut when the thinnest panel and window of them fit",
@@ -87,6 +86,10 @@ def MN_GRID() -> Iterator[Rule]:
         ],
         then=[axis_n(P.p, n, deepest_b(n), columns_c(n))],
     )
+
+
+def _windows() -> Iterator[Rule]:
+    """The axes joined, where a window of both fits L0C."""
     yield rule(
         "grid_of_rows",
         "C[M, N] = ⋃ A[mi:mi+m, :] @ B",
@@ -108,6 +111,13 @@ def MN_GRID() -> Iterator[Rule]:
         when=[fits_l0c(line, columns, ONE)],
         then=[fitting_window(n, GRID, deep_a, deep_b)],
     )
+
+
+@family("mn_grid")
+def MN_GRID() -> Iterator[Rule]:
+    """C[M, N] = ⋃ A[mi:mi+m, :] @ B[:, ni:ni+n]: cut the output into windows that fit L0C."""
+    yield from _axes()
+    yield from _windows()
     yield rule(
         "cut_freely",
         "(A @ B)[mi, ni] = A[mi, :] @ B[:, ni]: an unbiased product may be cut anywhere",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from egraph_rules.engine import Engine, Facts, Frozen, Limits, Report, Session, kept_engine
+from egraph_rules.engine import Engine, Facts, Frozen, Session, kept_engine
 from egraph_rules.placement import language as L
 from egraph_rules.placement.families import FAMILIES
+from egraph_rules.report import Limits, Report
 
 
 def saturate(facts: Facts, limits: Limits | None = None) -> tuple[Frozen, Report]:

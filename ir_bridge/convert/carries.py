@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ir_bridge.ir.nodes import Call, Expr, Var, vars_in
 from ir_bridge.ir.ops import type_of
-from ir_bridge.ir.ops_tile import matmul_type
+from ir_bridge.ir.tile_types import matmul_type
 from ir_bridge.ir.types import Dim, Space, TileType, Type
 
 Valid = tuple[Dim, ...]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cost.dtypes import DType
-from cost.physical import box
+from cost.physical import align_up, box
 from ir_bridge.convert.flow import Flow
 from ir_bridge.convert.registry import Conversion, Input, conversion_of
 from ir_bridge.ir.nodes import Assign, Block, Call, Const, Expr, For, Function, If, Return, Scope, Var
-from ir_bridge.ir.types import Space, TensorType
+from ir_bridge.ir.types import Dim, Space, TensorType
 
 
 class Box(NamedTuple):
@@ -81,6 +81,15 @@ def boxed_axis(call: Call, i: Input) -> int:
     return 1 - natural if is_transposed(call, i.transposed_by) else natural
 
 
+def boxed(shape: tuple[Dim, ...], box: Box) -> tuple[Dim, ...]:
+    """The shape with one axis rounded up to whole fractals; an extent that is no number stays."""
+    extent = shape[box.axis]
+    if not isinstance(extent, int):
+        return shape
+    rounded = align_up(extent, box.align)
+    return (rounded, shape[1]) if box.axis == 0 else (shape[0], rounded)
+
+
 def demands_of(f: Function, flow: Flow) -> Demands:
     """Every demand in a function, propagated to the producers."""
     found = Demands()
@@ -107,7 +116,7 @@ def _walk(
 ) -> None:
     for s in block:
         if isinstance(s, Assign):
-            _assign(s, calls, plain, views)
+            _assign(s, calls, views)
         elif isinstance(s, Return):
             plain.extend(s.values)
         elif isinstance(s, (For, Scope)):
@@ -117,9 +126,7 @@ def _walk(
             _walk(s.orelse or (), calls, plain, views)
 
 
-def _assign(
-    s: Assign, calls: list[tuple[Assign, Call, Conversion]], plain: list[Expr], views: list[tuple[Var, Var, bool]]
-) -> None:
+def _assign(s: Assign, calls: list[tuple[Assign, Call, Conversion]], views: list[tuple[Var, Var, bool]]) -> None:
     if not isinstance(s.value, Call):
         return
     c = conversion_of(s.value.op)

@@ -29,9 +29,6 @@ class Flow:
     roots: dict[Var, frozenset[Var]] = field(default_factory=dict)
     sources: dict[Var, list[Var]] = field(default_factory=dict)
 
-    def is_tile(self, e: Expr) -> bool:
-        return type(e) is Var and e in self.tiles
-
     def roots_of(self, e: Expr) -> frozenset[Var]:
         """The global tensors that ``e`` may be; empty when it is on chip."""
         return self.roots.get(e, _NONE) if type(e) is Var else _NONE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cost.dtypes import DType, accumulator
-from ir_bridge.convert.body import BodyConverter
 from ir_bridge.convert.demands import is_transposed
+from ir_bridge.convert.emitter import Emitter
 from ir_bridge.convert.ops_elementwise import tile_type
 from ir_bridge.convert.registry import Input, Site, conversion
 from ir_bridge.convert.spaces import operand_space
@@ -17,7 +17,7 @@ _PRODUCTS = ("tile.matmul", "tile.batch_matmul")
 _ACCUMULATES = ("tile.matmul_acc",)
 
 
-def _operand(b: BodyConverter, s: Site, index: int, keyword: str) -> Var:
+def _operand(b: Emitter, s: Site, index: int, keyword: str) -> Var:
     """A matmul operand, as the product reads it: where it is transposed, the whole buffer looked at the other way round."""
     tile = s.args[index]
     assert isinstance(tile, Var)
@@ -30,7 +30,7 @@ def _operand(b: BodyConverter, s: Site, index: int, keyword: str) -> Var:
     return b.emit("tile.transpose_view", tile, name=f"{tile.name}_t")
 
 
-def _whole_buffer(b: BodyConverter, tile: Var, keyword: str) -> None:
+def _whole_buffer(b: Emitter, tile: Var, keyword: str) -> None:
     """A transposed operand must be a whole buffer: a window of one in Mat can't be read transposed."""
     call = b.made.get(tile)
     if call is None or call.op != "tile.slice":
@@ -59,7 +59,7 @@ def _out_dtype(s: Site) -> DType:
         Input(1, operand_space(_PRODUCTS, 1), "b_trans", "n"),
     ),
 )
-def _matmul(b: BodyConverter, s: Site) -> Expr:
+def _matmul(b: Emitter, s: Site) -> Expr:
     """The product in L0C; rounded on the vector unit where another element type is asked for."""
     left, right = _operand(b, s, 0, "a_trans"), _operand(b, s, 1, "b_trans")
     flat = len(tile_type(left).shape) == len(tile_type(right).shape) == 2
@@ -79,7 +79,7 @@ def _matmul(b: BodyConverter, s: Site) -> Expr:
         Input(2, operand_space(_ACCUMULATES, 2), "b_trans"),
     ),
 )
-def _matmul_acc(b: BodyConverter, s: Site) -> Expr:
+def _matmul_acc(b: Emitter, s: Site) -> Expr:
     acc = s.args[0]
     t = acc.type if isinstance(acc, Var) else None
     if not isinstance(t, TileType) or t.space is not Space.ACC:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ir_bridge.convert.body import BodyConverter, constant
+from cost.physical import ceil_div
+from ir_bridge.convert.emitter import Emitter, constant
 from ir_bridge.convert.placement import FIXPIPE_CAST
 from ir_bridge.convert.registry import Site, conversion
 from ir_bridge.ir.nodes import Expr, Var
@@ -34,7 +35,7 @@ def tile_type(v: Expr) -> TileType:
     return t
 
 
-def static(b: BodyConverter, op: str, shape: tuple[Dim, ...]) -> list[int]:
+def static(b: Emitter, op: str, shape: tuple[Dim, ...]) -> list[int]:
     """A shape that must be numbers, because scratch memory is made of it."""
     if not all(isinstance(d, int) for d in shape):
         raise b.refusal(
@@ -49,7 +50,7 @@ def static(b: BodyConverter, op: str, shape: tuple[Dim, ...]) -> list[int]:
 
 def _elementwise(name: str) -> None:
     @conversion(f"tensor.{name}")
-    def rule(b: BodyConverter, s: Site) -> Expr:
+    def rule(b: Emitter, s: Site) -> Expr:
         left, right = s.args
         if not isinstance(type_of(right), TileType):
             return b.emit(f"tile.{_SCALAR_FORMS[name]}", left, right, name=s.name)
@@ -72,7 +73,7 @@ def _stretches_only(big: tuple[Dim, ...], small: tuple[Dim, ...]) -> bool:
     return all(p == q or q == 1 for p, q in zip(big, small, strict=True))
 
 
-def _stretched(b: BodyConverter, s: Site, name: str, left: Expr, right: Expr) -> Expr:
+def _stretched(b: Emitter, s: Site, name: str, left: Expr, right: Expr) -> Expr:
     """``left op right`` where axes of one element stretch: by the row or column form where there is one."""
     a, v = tile_type(left).shape, tile_type(right).shape
     if len(a) != 2:
@@ -89,7 +90,7 @@ def _stretched(b: BodyConverter, s: Site, name: str, left: Expr, right: Expr) ->
     return b.emit(f"tile.{name}", widened(b, s, left, shape), widened(b, s, right, shape), name=s.name)
 
 
-def widened(b: BodyConverter, s: Site, tile: Expr, shape: tuple[Dim, ...]) -> Expr:
+def widened(b: Emitter, s: Site, tile: Expr, shape: tuple[Dim, ...]) -> Expr:
     """The tile stretched to ``shape``: its one row downward, its one column along the rows, or its one element everywhere."""
     t = tile_type(tile)
     if t.shape == shape:
@@ -122,7 +123,7 @@ def _same_operation(name: str) -> None:
     """A tensor operation that is the tile operation of the same name."""
 
     @conversion(f"tensor.{name}")
-    def rule(b: BodyConverter, s: Site) -> Expr:
+    def rule(b: Emitter, s: Site) -> Expr:
         return b.emit(f"tile.{name}", *s.args, name=s.name)
 
 
@@ -140,7 +141,7 @@ for _name in (
 
 def _row_reduction(name: str) -> None:
     @conversion(f"tensor.{name}")
-    def rule(b: BodyConverter, s: Site) -> Expr:
+    def rule(b: Emitter, s: Site) -> Expr:
         t = tile_type(s.args[0])
         *rows, cols = static(b, s.call.op, t.shape)
         scratch = b.emit(
@@ -158,14 +159,14 @@ for _name in ("row_max", "row_min", "row_sum"):
 
 
 @conversion("tensor.col_sum")
-def _col_sum(b: BodyConverter, s: Site) -> Expr:
+def _col_sum(b: Emitter, s: Site) -> Expr:
     """In order by default; ``is_binary`` folds pairs of rows into a scratch tile of half the rows."""
     if not constant(s.call.kwarg("is_binary")):
         return b.emit("tile.col_sum", s.args[0], name=s.name)
     t = tile_type(s.args[0])
     shape = list(static(b, s.call.op, t.shape))
     if len(shape) == 2:
-        shape[0] = -(-shape[0] // 2)
+        shape[0] = ceil_div(shape[0], 2)
     scratch = b.emit("tile.create", shape, dtype=t.dtype, target_memory=Space.VEC, name="tmp_tile")
     return b.emit("tile.col_sum", s.args[0], scratch, name=s.name)
 
@@ -174,7 +175,7 @@ def _col_sum(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.cast")
-def _cast(b: BodyConverter, s: Site) -> Expr:
+def _cast(b: Emitter, s: Site) -> Expr:
     """On the vector unit; where it is placed so, a product is cast by FIXPIPE into Mat as well, for the cube's consumers."""
     kwargs = dict(s.call.kwargs)
     cast = b.emit("tile.cast", s.args[0], target_type=kwargs["target_type"], mode=kwargs["mode"], name=s.name)
@@ -187,7 +188,7 @@ def _cast(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.transpose")
-def _transpose(b: BodyConverter, s: Site) -> Expr:
+def _transpose(b: Emitter, s: Site) -> Expr:
     """Three arguments, at any rank: the scratch tile the instruction wants is no operand; it and the pages come later."""
     return b.emit("tile.transpose", *s.args, name=s.name)
 
@@ -195,7 +196,7 @@ def _transpose(b: BodyConverter, s: Site) -> Expr:
 # -- comparison and selection ------------------------------------------------------------------------------------------
 
 
-def select_scratch(b: BodyConverter, name: str) -> Var:
+def select_scratch(b: Emitter, name: str) -> Var:
     """The scratch row ``tile.sel`` needs."""
     return b.emit("tile.create", [1, _SELECT_ROW], dtype=_uint8(), target_memory=Space.VEC, name=name)
 
@@ -207,7 +208,7 @@ def _uint8() -> object:
 
 
 @conversion("tensor.cmp")
-def _cmp(b: BodyConverter, s: Site) -> Expr:
+def _cmp(b: Emitter, s: Site) -> Expr:
     """A packed predicate, then a choice between ones and zeros that are valid where the left operand is."""
     left, right = s.args
     kind = s.call.kwarg("cmp_type")
@@ -228,7 +229,7 @@ def _cmp(b: BodyConverter, s: Site) -> Expr:
     return b.emit("tile.sel", pred, ones, zeros, select_scratch(b, f"{s.name}_tmp"), name=s.name)
 
 
-def _filled(b: BodyConverter, t: TileType, value: object, name: str, s: Site) -> Var:
+def _filled(b: Emitter, t: TileType, value: object, name: str, s: Site) -> Var:
     """A tile full of ``value``, valid where a tile of type ``t`` is."""
     full = b.emit("tile.full", static(b, s.call.op, t.shape), dtype=t.dtype, value=value, name=name)
     if is_narrowed(t) and len(t.shape) == 2:
@@ -237,7 +238,7 @@ def _filled(b: BodyConverter, t: TileType, value: object, name: str, s: Site) ->
 
 
 @conversion("tensor.sel")
-def _sel(b: BodyConverter, s: Site) -> Expr:
+def _sel(b: Emitter, s: Site) -> Expr:
     """A numeric mask becomes a predicate (not zero), then selects."""
     mask, left, right = s.args
     if not isinstance(type_of(right), TileType):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cost.dtypes import DTYPES, INDEX, INT32, DType
-from ir_bridge.convert.body import BodyConverter, constant
+from ir_bridge.convert.emitter import Emitter, constant
 from ir_bridge.convert.ops_elementwise import one, select_scratch, static, tile_type, zero
 from ir_bridge.convert.registry import Input, Site, conversion
 from ir_bridge.convert.spaces import operand_space
@@ -31,7 +31,7 @@ def _int32(value: int) -> Const:
         Input(3, operand_space(("tile.scatter",), 1)),
     ),
 )
-def _scatter_update(b: BodyConverter, s: Site) -> Expr:
+def _scatter_update(b: Emitter, s: Site) -> Expr:
     """Scatter rows, and a mask of ones, by flat index into zeros; then select: a scatter keeps nothing of its destination."""
     base, _, index, src = s.args
     m, d = static(b, s.call.op, tile_type(base).shape)
@@ -47,7 +47,7 @@ def _scatter_update(b: BodyConverter, s: Site) -> Expr:
     return b.emit("tile.sel", pred, scattered, base, select_scratch(b, "su_tmp"), name=s.name)
 
 
-def _row_index(b: BodyConverter, index: Expr, n: int, d: int) -> Var:
+def _row_index(b: Emitter, index: Expr, n: int, d: int) -> Var:
     """``flat[k, c] = index.flat[k] * d + c``, in int32 throughout."""
     t = tile_type(index)
     if t.dtype != INT32:
@@ -60,7 +60,7 @@ def _row_index(b: BodyConverter, index: Expr, n: int, d: int) -> Var:
     return b.emit("tile.row_expand_add", columns, base, name="su_flat_idx")
 
 
-def _narrowed_index(b: BodyConverter, data: DType, flat: Var) -> Var:
+def _narrowed_index(b: Emitter, data: DType, flat: Var) -> Var:
     """The finished flat index in the width that the scatter takes: int16 for elements of two bytes."""
     if data.bits == 32:
         return flat
@@ -73,7 +73,7 @@ def _narrowed_index(b: BodyConverter, data: DType, flat: Var) -> Var:
 
 
 @conversion("tensor.gather", memory=(0,))
-def _gather(b: BodyConverter, s: Site) -> Expr:
+def _gather(b: Emitter, s: Site) -> Expr:
     """By flat index; an index along one dimension is made flat first."""
     source, index = s.args[0], s.args[1]
     if isinstance(source, Var) and isinstance(source.type, TileType):
@@ -88,7 +88,7 @@ def _gather(b: BodyConverter, s: Site) -> Expr:
     return b.emit("tile.mgather", source, index, coalesce="elem", name=s.name)
 
 
-def _gather_on_chip(b: BodyConverter, s: Site, source: Expr, index: Expr) -> Expr:
+def _gather_on_chip(b: Emitter, s: Site, source: Expr, index: Expr) -> Expr:
     compact = _compacted(b, s, source)
     t = tile_type(index)
     scratch = b.emit("tile.create", static(b, s.call.op, t.shape), dtype=INT32, target_memory=Space.VEC, name=f"{s.name}_tmp")
@@ -98,7 +98,7 @@ def _gather_on_chip(b: BodyConverter, s: Site, source: Expr, index: Expr) -> Exp
     return b.emit("tile.set_validshape", found, *t.valid, name=s.name) if is_narrowed(t) else found
 
 
-def _compacted(b: BodyConverter, s: Site, source: Expr) -> Expr:
+def _compacted(b: Emitter, s: Site, source: Expr) -> Expr:
     """The source with its rows packed: itself where that is proven, else a copy (integers can't be extracted on a2a3)."""
     if isinstance(source, Var) and b.is_packed(source):
         return source
@@ -108,7 +108,7 @@ def _compacted(b: BodyConverter, s: Site, source: Expr) -> Expr:
     return b.emit("tile.adds", source, 0, name=f"{s.name}_packed")
 
 
-def _flat_index(b: BodyConverter, s: Site, source: Expr, index: Expr, dim: int) -> Expr:
+def _flat_index(b: Emitter, s: Site, source: Expr, index: Expr, dim: int) -> Expr:
     """``index[i, j]`` along a dimension as a flat index of the source: ``i * C + index`` or ``index * C + j``."""
     t, shape = tile_type(index), _shape_of(source)
     if len(shape) != 2:
@@ -139,7 +139,7 @@ def _shape_of(e: Expr) -> tuple[Dim, ...]:
 
 
 @conversion("tensor.paged_gather", memory=(0, 1, 2))
-def _paged_gather(b: BodyConverter, s: Site) -> Expr:
+def _paged_gather(b: Emitter, s: Site) -> Expr:
     """A loop that copies one physical row a time from global memory into the tile that is being filled."""
     source, indices, table = s.args
     for name, e in (("source", source), ("indices", indices), ("block table", table)):
@@ -158,7 +158,7 @@ def _paged_gather(b: BodyConverter, s: Site) -> Expr:
     return _row_loop(b, s, acc, block=constant(kw["block_size"]), offset=kw.get("offset", ZERO), trans=trans)
 
 
-def _row_loop(b: BodyConverter, s: Site, acc: Var, *, block: object, offset: Expr, trans: bool) -> Var:
+def _row_loop(b: Emitter, s: Site, acc: Var, *, block: object, offset: Expr, trans: bool) -> Var:
     source, indices, table = s.args
     last = len(_shape_of(indices)) - 1
     count = Var("rows", scalar(INDEX))
@@ -192,7 +192,7 @@ def _entry(table: Expr, page: Expr) -> list[object]:
 
 
 @conversion("tensor.gather_row", memory=(0, 1))
-def _gather_row(b: BodyConverter, s: Site) -> Expr:
+def _gather_row(b: Emitter, s: Site) -> Expr:
     """One window of rows that the caller addresses, copied from global memory into the tile."""
     acc, source = s.args[0], s.args[1]
     if not isinstance(type_of(acc), TileType):
@@ -210,7 +210,7 @@ def _gather_row(b: BodyConverter, s: Site) -> Expr:
 
 def _boundary(name: str) -> None:
     @conversion(f"tensor.{name}", memory=(0,))
-    def rule(b: BodyConverter, s: Site) -> Expr:
+    def rule(b: Emitter, s: Site) -> Expr:
         """The tile operation of the same name, which is the transfer itself: nothing is loaded for it."""
         if not isinstance(type_of(s.args[0]), TileType):
             raise b.refusal(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ir_bridge.convert.body import BodyConverter, boxed, constant
-from ir_bridge.convert.demands import Box
+from ir_bridge.convert.demands import Box, boxed
+from ir_bridge.convert.emitter import Emitter, constant
 from ir_bridge.convert.ops_elementwise import static, tile_type
 from ir_bridge.convert.placement import MOVE
 from ir_bridge.convert.registry import Site, conversion
@@ -16,7 +16,7 @@ from ir_bridge.ir.types import Dim, Space, TensorType, TileType
 
 
 @conversion("tensor.create")
-def _create(b: BodyConverter, s: Site) -> Expr:
+def _create(b: Emitter, s: Site) -> Expr:
     """Local storage; the seed of an accumulator is created in L0C, boxed like its operands, compact and narrowed where boxed."""
     shape = dims("tensor.create", "shape", s.args[0])
     dtype = dtype_of("tensor.create", "dtype", s.call.kwarg("dtype"))
@@ -32,7 +32,7 @@ def _create(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.create_l1")
-def _create_l1(b: BodyConverter, s: Site) -> Expr:
+def _create_l1(b: Emitter, s: Site) -> Expr:
     sizes = static(b, s.call.op, dims("tensor.create_l1", "shape", s.args[0]))
     extra = {"transpose": True} if constant(s.call.kwarg("transpose")) else {}
     dtype = dtype_of("tensor.create_l1", "dtype", s.call.kwarg("dtype"))
@@ -40,7 +40,7 @@ def _create_l1(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.full")
-def _full(b: BodyConverter, s: Site) -> Expr:
+def _full(b: Emitter, s: Site) -> Expr:
     kwargs = dict(s.call.kwargs)
     return b.emit("tile.full", s.args[0], dtype=kwargs["dtype"], value=b.scalar(kwargs["value"]), name=s.name)
 
@@ -49,7 +49,7 @@ def _full(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.read", memory=(0,), stays=True)
-def _read(b: BodyConverter, s: Site) -> Expr:
+def _read(b: Emitter, s: Site) -> Expr:
     where, subject = b.scalar(s.args[1]), s.args[0]
     if isinstance(subject, Var) and isinstance(subject.type, TileType):
         if subject.type.space is Space.ACC:  # the scalar unit reads the vector buffer
@@ -59,7 +59,7 @@ def _read(b: BodyConverter, s: Site) -> Expr:
 
 
 @conversion("tensor.write", memory=(0,), stays=True)
-def _write(b: BodyConverter, s: Site) -> None:
+def _write(b: Emitter, s: Site) -> None:
     target, where, value = s.args[0], b.scalar(s.args[1]), b.scalar(s.args[2])
     t = type_of(target)
     if isinstance(t, TileType):
@@ -72,7 +72,7 @@ def _write(b: BodyConverter, s: Site) -> None:
 
 
 @conversion("tensor.dim", memory=(0,), stays=True)
-def _dim(b: BodyConverter, s: Site) -> Expr:
+def _dim(b: Emitter, s: Site) -> Expr:
     """The size of a tile is that of its logical tensor: boxing and valid regions don't change it."""
     subject = s.call.args[0]
     if not isinstance(type_of(s.args[0]), TileType):
@@ -102,12 +102,12 @@ def _kept(s: Site, *args: Expr) -> Expr:
 # -- windows and views -------------------------------------------------------------------------------------------------
 
 
-def _spaces(b: BodyConverter, s: Site) -> tuple[Space, ...]:
+def _spaces(b: Emitter, s: Site) -> tuple[Space, ...]:
     spaces = b.demands.spaces(s.target) if s.target is not None else (Space.VEC,)
     return tuple([sp for sp in spaces if sp is not Space.ACC]) or (Space.VEC,)
 
 
-def _per_space(b: BodyConverter, s: Site, made: dict[Space, Var]) -> Expr:
+def _per_space(b: Emitter, s: Site, made: dict[Space, Var]) -> Expr:
     """One value that has become a tile in each of several spaces: the first stands for it, the others are found by space."""
     first = next(iter(made.values()))
     if s.target is not None and len(made) > 1:
@@ -117,7 +117,7 @@ def _per_space(b: BodyConverter, s: Site, made: dict[Space, Var]) -> Expr:
 
 
 @conversion("tensor.slice", view=True)
-def _slice(b: BodyConverter, s: Site) -> Expr:
+def _slice(b: Emitter, s: Site) -> Expr:
     """A window of global memory is loaded where its consumers want it; a window of a tile is a view of it."""
     source, shape_arg, offset_arg = s.args[0], s.args[1], s.args[2]
     shape, offset = dims(s.call.op, "shape", shape_arg), dims(s.call.op, "offset", offset_arg)
@@ -138,7 +138,7 @@ def _slice(b: BodyConverter, s: Site) -> Expr:
     return _per_space(b, s, made)
 
 
-def _tile_window(b: BodyConverter, s: Site, space: Space, tile: Var) -> Var:
+def _tile_window(b: Emitter, s: Site, space: Space, tile: Var) -> Var:
     """A window of a tile: a view, except of an accumulator, which is read out of L0C."""
     if tile_type(tile).space is not Space.ACC:
         return b.emit("tile.slice", tile, *s.args[1:], name=s.name)
@@ -151,7 +151,7 @@ def _tile_window(b: BodyConverter, s: Site, space: Space, tile: Var) -> Var:
     )
 
 
-def _sources(b: BodyConverter, s: Site) -> dict[Space, Var]:
+def _sources(b: Emitter, s: Site) -> dict[Space, Var]:
     """The source of a view, in each space that the view is wanted in and the source can be had in without a move."""
     subject = s.call.args[0]
     found: dict[Space, Var] = {}
@@ -166,7 +166,7 @@ def _sources(b: BodyConverter, s: Site) -> dict[Space, Var]:
 
 def _view(op: str, tile_op: str, *, boxes: bool = False) -> None:
     @conversion(op, view=True, boxes_through=boxes)
-    def rule(b: BodyConverter, s: Site) -> Expr:
+    def rule(b: Emitter, s: Site) -> Expr:
         kwargs = dict(s.call.kwargs)
         subject = s.call.args[0]
         shape = subject.type.shape if isinstance(subject, Var) and isinstance(subject.type, TensorType) else None
@@ -188,7 +188,7 @@ _view("tensor.set_validshape", "tile.set_validshape", boxes=True)
 
 
 @conversion("tensor.assemble", memory=(0,), any_size=(1,))
-def _assemble(b: BodyConverter, s: Site) -> Expr:
+def _assemble(b: Emitter, s: Site) -> Expr:
     """Into global memory a bulk store; into local storage an assemble."""
     target, source, offset = s.args[0], s.args[1], b.scalar(s.args[2])
     if isinstance(type_of(target), TileType):
@@ -207,7 +207,7 @@ def _assemble(b: BodyConverter, s: Site) -> Expr:
     return b.assign(s.target, call)
 
 
-def _as_element(b: BodyConverter, s: Site, source: Expr, name: str) -> Expr:
+def _as_element(b: Emitter, s: Site, source: Expr, name: str) -> Expr:
     """A source of the target's element type: only FIXPIPE, out of L0C, narrows as it writes."""
     from cost.dtypes import dtype
 

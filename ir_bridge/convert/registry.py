@@ -1,6 +1,6 @@
 """The registry of op conversions: for each tensor operation, how it becomes tile operations and how it wants its operands.
 
-A conversion is a function of the body converter and one statement; it emits tile statements and returns what the statement's
+A conversion is a function of the emitter and one statement; it emits tile statements and returns what the statement's
 result has become. Operands come in three kinds:
 
 * listed in ``inputs``: brought by the converter in the space that the consuming tile operations demand, loaded at the statement;
@@ -19,7 +19,7 @@ from ir_bridge.ir.nodes import Call, Expr, Loc, Var
 from ir_bridge.ir.ops import lookup
 
 if TYPE_CHECKING:
-    from ir_bridge.convert.body import BodyConverter
+    from ir_bridge.convert.emitter import Emitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Site:
 
 
 #: Emits the tile statements of one tensor statement; returns the value that stands for its result (None: it has none).
-Rule = Callable[["BodyConverter", Site], "Expr | None"]
+Rule = Callable[["Emitter", Site], "Expr | None"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Union
 
-from cost.dtypes import BOOL, INDEX, DType
+from cost.dtypes import INDEX, DType
 from ir_bridge.ir.types import UNKNOWN, ScalarType, Type
 
 
@@ -309,7 +309,6 @@ class Program:
 ZERO = Const(0)
 ONE = Const(1)
 INDEX_SCALAR = ScalarType(INDEX)
-BOOL_SCALAR = ScalarType(BOOL)
 
 
 def walk(block: Block) -> Iterator[Stmt]:

@@ -92,7 +92,7 @@ def make(op: str, *args: object, **kwargs: object) -> Call:
     """A canonical call of ``op`` from Python values.
 
     Ints, floats, text and None become constants, lists ListExprs, Space and DType symbols; expressions stay as they are.
-    The call is not type-checked: ask :func:`result_types` (or a rule such as ``ops_tile.matmul_type``) for its type.
+    The call is not type-checked: ask :func:`result_types` (or a rule such as ``tile_types.matmul_type``) for its type.
     """
     exprs = tuple([as_expr(a) for a in args])
     if not kwargs and (d := lookup(op)) is not None and len(exprs) == len(d.args) and not d.keywords:

@@ -22,8 +22,7 @@ from ir_bridge.ir.ops_registry import (
     tile_of,
 )
 from ir_bridge.ir.ops_tensor import elements
-from ir_bridge.ir.ops_tile import check_valid
-from ir_bridge.ir.ops_types import operand_type, valid_or_none
+from ir_bridge.ir.ops_types import check_valid, operand_type, valid_or_none
 from ir_bridge.ir.types import PLAIN, Dim, Space, TensorType, TileType, Type, View
 
 

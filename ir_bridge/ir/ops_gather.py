@@ -19,8 +19,7 @@ from ir_bridge.ir.ops_registry import (
     tile_of,
 )
 from ir_bridge.ir.ops_tensor_math import broadcast, check_gather_row, split_shape
-from ir_bridge.ir.ops_tile import same_dim
-from ir_bridge.ir.ops_types import operand_type, valid_or_none
+from ir_bridge.ir.ops_types import operand_type, same_dim, valid_or_none
 from ir_bridge.ir.types import Dim, Space, TileType, Type, View
 
 #: As for all Vector operands: a product that still stands in Acc crosses over later.
@@ -94,17 +93,14 @@ def _register(
     kind: str,
     keywords: tuple[Arg, ...] = (),
     effects: Effects | None = None,
-    space: Space | None = None,
     *,
     short: bool = False,
 ) -> None:
     """``short``: does ``pl.<name>`` on a tile mean this operation?"""
-    register(OpDef(f"tile.{name}", args, rule, kind, keywords, name if short else None, effects or Effects(), space))
+    register(OpDef(f"tile.{name}", args, rule, kind, keywords, name if short else None, effects or Effects()))
 
 
-_register(
-    "batch_matmul", (Arg("lhs", spaces=_LEFT), Arg("rhs", spaces=_RIGHT)), _batch_matmul, "cube", space=Space.ACC, short=True
-)
+_register("batch_matmul", (Arg("lhs", spaces=_LEFT), Arg("rhs", spaces=_RIGHT)), _batch_matmul, "cube", short=True)
 _register(
     "mgather",
     (Arg("src"), Arg("index", spaces=_VEC)),
@@ -112,14 +108,12 @@ _register(
     "transfer",
     (Arg("coalesce", "literal", "elem", explicit=True),),
     Effects(reads=(0,)),
-    Space.VEC,
 )
 _register(
     "gather",
     (Arg("src", spaces=_VEC), Arg("index", spaces=_VEC, aliases=("indices",)), Arg("tmp", spaces=_VEC, default=None)),
     _gather,
     "vector",
-    space=Space.VEC,
     short=True,
 )
 _register(
@@ -144,7 +138,6 @@ _register(
     _split("tile.aiv_shard", (1, 2), Space.VEC),
     "transfer",
     (Arg("split", "literal"),),
-    space=Space.VEC,
     short=True,
 )
 _register(
@@ -153,7 +146,6 @@ _register(
     _split("tile.aic_gather", (2, 1), Space.MAT),
     "transfer",
     (Arg("split", "literal"),),
-    space=Space.MAT,
     short=True,
 )
 _register(

@@ -74,7 +74,6 @@ class OpDef:
 
     ``args`` are the positional parameters of canonical form, ``keywords`` those that canonical form keeps in ``kwargs``
     (they may be written by position too, after ``args``, in this order). ``short`` is the name of the ``pl.`` short form.
-    ``result_space``: where the result lies, when the operation fixes it.
     """
 
     name: str
@@ -84,7 +83,6 @@ class OpDef:
     keywords: tuple[Arg, ...] = ()
     short: str | None = None
     effects: Effects = PURE
-    result_space: Space | None = None
     #: "tile", "tensor" or "any": what the first operand must be for the short form to mean this operation
     short_on: str = "tile"
     positions: dict[str, int] = field(default_factory=dict, compare=False)

@@ -25,8 +25,8 @@ from ir_bridge.ir.ops_registry import (
     show,
     tensor_of,
 )
-from ir_bridge.ir.ops_tile import check_valid, check_window, narrowing_allowed
-from ir_bridge.ir.ops_types import operand_type, scalar
+from ir_bridge.ir.ops_types import check_valid, check_window, operand_type, scalar
+from ir_bridge.ir.tile_types import narrowing_allowed
 from ir_bridge.ir.types import Dim, TensorType, Type
 
 #: What ``tensor.create`` allocates unless it says otherwise.
@@ -179,7 +179,7 @@ def _memory(
     short: str | None = None,
     short_on: str = "tensor",
 ) -> None:
-    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, short or name, effects or Effects(), None, short_on))
+    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, short or name, effects or Effects(), short_on))
 
 
 _READS, _VIEWS = Effects(reads=(0,)), Effects(view=0)

@@ -10,8 +10,8 @@ from cost.dtypes import INT32, DType, accumulator
 from ir_bridge.ir.nodes import Const, Expr
 from ir_bridge.ir.ops_registry import Arg, Effects, Kwargs, OpDef, OpError, TypeRule, dims, dtype_of, number, register, show
 from ir_bridge.ir.ops_tensor import computed, elements, tensor_operand
-from ir_bridge.ir.ops_tile import CAST_MODES, same_dim
-from ir_bridge.ir.ops_types import operand_type
+from ir_bridge.ir.ops_tile import CAST_MODES
+from ir_bridge.ir.ops_types import operand_type, same_dim
 from ir_bridge.ir.types import Dim, ScalarType, TensorType, Type
 
 
@@ -282,7 +282,7 @@ def _math(
     effects: Effects | None = None,
     short_on: str = "tensor",
 ) -> None:
-    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, name, effects or Effects(), None, short_on))
+    register(OpDef(f"tensor.{name}", args, rule, kind, keywords, name, effects or Effects(), short_on))
 
 
 _X = Arg("input", aliases=("tensor", "src"))

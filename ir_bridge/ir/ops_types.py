@@ -1,10 +1,10 @@
-"""The type of any expression, and arithmetic on dimensions that may be numbers or names."""
+"""The type of any expression, and dimensions that are numbers or names: arithmetic on them, and checks as far as numbers say."""
 
 from __future__ import annotations
 
 from cost.dtypes import BOOL, FP32, INDEX, DType
 from ir_bridge.ir.nodes import Binary, Call, Const, Expr, Unary, Var
-from ir_bridge.ir.ops_registry import as_expr, dtype_of, lookup
+from ir_bridge.ir.ops_registry import OpError, as_expr, dtype_of, lookup, show
 from ir_bridge.ir.types import UNKNOWN, Dim, ScalarType, TileType, Type
 
 _INDEX = ScalarType(INDEX)
@@ -99,16 +99,16 @@ def _wider(left: Expr, right: Expr) -> Type:
 # -- dimensions --------------------------------------------------------------------------------------------------------------
 
 
-def dim_expr(d: Dim) -> Expr:
-    """A dimension as an expression."""
-    return as_expr(d)
+def same_dim(a: Dim, b: Dim) -> bool:
+    """Could the two dimensions be equal? Only two different numbers can not."""
+    return a == b or not (isinstance(a, int) and isinstance(b, int))
 
 
 def dim_min(a: Dim, b: Dim) -> Dim:
     """min(a, b), as a number where both are, or where they are the same."""
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
-    return a if a == b else Call("min", (dim_expr(a), dim_expr(b)))
+    return a if a == b else Call("min", (as_expr(a), as_expr(b)))
 
 
 def dim_minus(a: Dim, b: Dim) -> Dim:
@@ -117,7 +117,7 @@ def dim_minus(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(a, int) and isinstance(b, int):
         return a - b
-    return Binary("-", dim_expr(a), dim_expr(b))
+    return Binary("-", as_expr(a), as_expr(b))
 
 
 def window_valid(physical: Dim, valid: Dim, offset: Dim, size: Dim) -> Dim:
@@ -132,7 +132,7 @@ def window_valid(physical: Dim, valid: Dim, offset: Dim, size: Dim) -> Dim:
         return dim_min(max(rest, 0), size)
     if isinstance(offset, int) and offset == 0:
         return valid if size == physical else dim_min(rest, size)
-    return dim_min(Call("max", (dim_expr(rest), as_expr(0))), size)
+    return dim_min(Call("max", (as_expr(rest), as_expr(0))), size)
 
 
 def valid_or_none(shape: tuple[Dim, ...], valid: tuple[Dim, ...]) -> tuple[Dim, ...] | None:
@@ -143,3 +143,21 @@ def valid_or_none(shape: tuple[Dim, ...], valid: tuple[Dim, ...]) -> tuple[Dim, 
 def is_narrowed(t: TileType) -> bool:
     """Is some part of the tile not known to be valid?"""
     return t.view.valid_shape is not None and t.view.valid_shape != t.shape
+
+
+def check_window(op: str, src: tuple[Dim, ...], offset: tuple[Dim, ...], shape: tuple[Dim, ...]) -> None:
+    """A window must lie in its source, as far as numbers say."""
+    if not len(src) == len(offset) == len(shape):
+        raise OpError(f"{op}: window {show(shape)} at {show(offset)} of a source {show(src)}: ranks differ")
+    for p, o, s in zip(src, offset, shape, strict=True):
+        start = o if isinstance(o, int) else 0
+        if isinstance(p, int) and isinstance(s, int) and start + s > p:
+            raise OpError(f"{op}: window {show(shape)} at {show(offset)} reaches beyond its source {show(src)}")
+
+
+def check_valid(op: str, shape: tuple[Dim, ...], valid: tuple[Dim, ...]) -> None:
+    """A valid region must lie in the physical shape, as far as numbers say."""
+    if len(shape) != len(valid) or any(
+        isinstance(v, int) and isinstance(s, int) and v > s for v, s in zip(valid, shape, strict=True)
+    ):
+        raise OpError(f"{op}: valid shape {show(valid)} does not lie in {show(shape)}")

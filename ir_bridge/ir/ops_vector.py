@@ -21,8 +21,7 @@ from ir_bridge.ir.ops_registry import (
     show,
     tile_of,
 )
-from ir_bridge.ir.ops_tile import same_dim
-from ir_bridge.ir.ops_types import operand_type, scalar, valid_or_none
+from ir_bridge.ir.ops_types import operand_type, same_dim, scalar, valid_or_none
 from ir_bridge.ir.types import Dim, Space, TileType, Type, View
 
 #: Vector operands end in Vec; a product that still stands in Acc crosses over when spaces are inferred, after tiling.
@@ -195,7 +194,6 @@ def _vec(
             keywords,
             short=name if short else None,
             effects=effects or Effects(),
-            result_space=Space.VEC,
         )
     )
 

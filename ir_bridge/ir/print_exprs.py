@@ -64,7 +64,6 @@ class ExprPrinter:
         self._functions = functions
         self._modules = modules
         self._types: dict[int, str] = {}  # by id: types live as long as the program being printed
-        self._consts: dict[int, str] = {}
         self._table: dict[type, Callable[..., str]] = {
             Var: name,
             Const: _const,

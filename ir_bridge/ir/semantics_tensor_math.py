@@ -20,6 +20,7 @@ from ir_bridge.ir.semantics_tensor import dtype_of_array
 from ir_bridge.ir.semantics_tile import assemble as assemble_tile
 from ir_bridge.ir.semantics_tile import product, slice_tile, store
 from ir_bridge.ir.semantics_values import Array, SemanticsError, Tile, garbage, numpy_dtype, tile_from, unwritten, window
+from ir_bridge.ir.semantics_vector import comparison
 
 Args = Sequence[Any]
 Kw = Mapping[str, Any]
@@ -243,8 +244,6 @@ define("tensor.cast", _like_tile("cast"))
 @meaning("tensor.cmp")
 def cmp(args: Args, kw: Kw) -> Tile:
     """One where the comparison holds, else zero, in the operands' own type."""
-    from ir_bridge.ir.semantics_vector import _COMPARE
-
     a = as_tile(args[0])
     if isinstance(args[1], (Tile, np.ndarray)):
         b = as_tile(args[1])
@@ -253,7 +252,7 @@ def cmp(args: Args, kw: Kw) -> Tile:
         other: Any = b.data[tuple([slice(0, v) for v in a.valid])]
     else:
         other = args[1]
-    held = _COMPARE[kw.get("cmp_type", 0)](a.region, np.asarray(other).astype(a.data.dtype))
+    held = comparison("tensor.cmp", kw)(a.region, np.asarray(other).astype(a.data.dtype))
     return tile_from(held.astype(a.data.dtype), a.dtype, a.data.shape)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cost.dtypes import FP32, DType
 from cost.errors import TilesatError
-from ir_bridge.ir.ops_tile import narrowing_allowed
+from ir_bridge.ir.tile_types import narrowing_allowed
 
 Array = NDArray[Any]
 

@@ -148,12 +148,17 @@ _COMPARE: tuple[Callable[[Any, Any], Any], ...] = (
 )
 
 
-def _packed(a: Tile, other: Any, kw: Kw) -> Tile:
-    """One bit an element, packed along the rows, first element in the lowest bit."""
+def comparison(op: str, kw: Kw) -> Callable[[Any, Any], Any]:
+    """The comparison that ``cmp_type`` of ``op`` means (the first one where it is not given)."""
     kind = kw.get("cmp_type", 0)
     if not isinstance(kind, int) or not 0 <= kind < len(_COMPARE):
-        raise SemanticsError(f"tile.cmp: cmp_type {kind!r}; known: 0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge")
-    bits = _COMPARE[kind](_operand(a.region, a.dtype), other)
+        raise SemanticsError(f"{op}: cmp_type {kind!r}; known: 0 eq, 1 ne, 2 lt, 3 le, 4 gt, 5 ge")
+    return _COMPARE[kind]
+
+
+def _packed(a: Tile, other: Any, kw: Kw) -> Tile:
+    """One bit an element, packed along the rows, first element in the lowest bit."""
+    bits = comparison("tile.cmp", kw)(_operand(a.region, a.dtype), other)
     return tile_from(np.packbits(bits, axis=-1, bitorder="little"), _UINT8, a.data.shape)
 
 

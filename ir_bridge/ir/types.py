@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Union
 
 from cost.dtypes import DType
@@ -113,10 +113,6 @@ class TileType:
     def at(self, space: Space | None) -> TileType:
         """The same tile in another space, in the layout that space implies (valid region kept)."""
         return TileType(self.shape, self.dtype, space, View(valid_shape=self.view.valid_shape))
-
-    def with_view(self, **fields: object) -> TileType:
-        """The same tile with some view fields replaced."""
-        return replace(self, view=replace(self.view, **fields))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Assign, Call, Expr, Function, Loc, Var, walk
 from ir_bridge.ir.ops import OpDef, OpError, canonical, lookup, type_of
 from ir_bridge.ir.ops_registry import describe, show
-from ir_bridge.ir.ops_tile import narrowing_allowed
+from ir_bridge.ir.tile_types import narrowing_allowed
 from ir_bridge.ir.types import Dim, Space, TensorType, TileType, Type, View
 from ir_bridge.ir.verifier_compare import mismatch
 from ir_bridge.ir.verifier_findings import Report, shown

@@ -12,8 +12,8 @@ from egraph_rules.plan import ChainPlan
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import Assign, Call, Expr, If, Var, Yield
 from ir_bridge.ir.ops_registry import as_expr
-from ir_bridge.ir.ops_tile import matmul_type
 from ir_bridge.ir.ops_types import valid_or_none
+from ir_bridge.ir.tile_types import matmul_type
 from ir_bridge.ir.types import Space, TileType, View
 from ir_bridge.lift.emit import Emitter, call_of, items, plus, tile, var
 from ir_bridge.lift.grid import StorePlacer, windows

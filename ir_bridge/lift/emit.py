@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from cost.errors import TilesatError
 from ir_bridge.ir.nodes import NOWHERE, Assign, Binary, Call, Const, Expr, For, ListExpr, Loc, LoopKind, Stmt, Var, Yield
 from ir_bridge.ir.ops_registry import as_expr, dtype_symbol, space_symbol
-from ir_bridge.ir.ops_tile import create_type, extract_type, load_type, matmul_type, move_type, set_validshape_type
 from ir_bridge.ir.ops_types import operand_type
+from ir_bridge.ir.tile_types import create_type, extract_type, load_type, matmul_type, move_type, set_validshape_type
 from ir_bridge.ir.types import Space, TensorType, TileType, Type
 
 TO = {space: (("target_memory", space_symbol(space)),) for space in Space}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ir_bridge.ir.names import base_name
 from ir_bridge.ir.nodes import ZERO, Assign, Call, Expr, Stmt, Var
-from ir_bridge.ir.ops_tile import extract_type, matmul_type
+from ir_bridge.ir.tile_types import extract_type, matmul_type
 from ir_bridge.ir.types import Space, TileType
 from ir_bridge.lift.emit import Emitter, LiftError, call_of, extents, items, plus, tile, var
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cost.dtypes import DType
 from cost.errors import TilesatError
 from cost.hardware import Target
-from cost.physical import box
+from cost.physical import align_up, box
 from egraph_rules.language import FRACTAL
 from egraph_rules.problem_facts import LARGEST_EXTENT
 from egraph_rules.program import Refusal
@@ -122,7 +122,7 @@ def refusal(ops: Operands, target: Target) -> Refusal | None:
         return Refusal(
             "PH-AT-007",
             f"K = {k} is not a multiple of the cube fractal {FRACTAL}, so no cut of K is fractal-aligned; pad K to "
-            f"{-(-k // FRACTAL) * FRACTAL}",
+            f"{align_up(k, FRACTAL)}",
         )
     return None
 
@@ -143,7 +143,7 @@ def _bias_refusal(ops: Operands, target: Target, m: int, n: int, k: int) -> Refu
             return Refusal(
                 "PH-AT-011",
                 f"{name} = {extent} is not a multiple of {step}, the box its operands are laid out in; pad {name} to "
-                f"{-(-extent // step) * step}",
+                f"{align_up(extent, step)}",
             )
     return None
 

@@ -15,10 +15,11 @@ from cost.physical import accumulator_bytes, box
 from cost.problem import Problem
 from egraph_rules import language as L
 from egraph_rules.families.cast_fold import FOLDABLE, FOLDING, ROUNDING
+from egraph_rules.families.drained_pipeline import pays
 from egraph_rules.problem_facts import state_problem
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, ProgramFacts, Refusal
 from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of, may_share_memory
-from ir_bridge.drained_pipeline import DrainedPipeline, accumulators_total, read_pipeline, slot_bytes, unprofitable
+from ir_bridge.drained_pipeline import DrainedPipeline, accumulators_total, read_pipeline, slot_bytes
 from ir_bridge.ir.nodes import (
     CORE_KINDS,
     Assign,
@@ -310,13 +311,13 @@ class _Lowering:
     def drained(self, facts: Facts) -> None:
         """State the author's own L0 pipelines, and what all those that pay would take together."""
         found = [p for f in _pipelines(facts) if isinstance(p := read_pipeline(f, facts), DrainedPipeline)]
-        paying = [p for p in found if unprofitable(p, self.target) is None]
+        paying = [p for p in found if _pays(p, self.target)]
         total = accumulators_total(facts, paying, self.target)
         if isinstance(total, str):
             return
         for p in found:
             loop = self.number(p.loop.results[0])
-            self.out.state(L.drained, loop, p.trips, slot_bytes(p.accumulator, self.target), p.drain[len("tile.") :])
+            self.out.state(L.drained, loop, p.trips, slot_bytes(p.accumulator, self.target), _drain(p))
             self.out.state(L.drained_total, loop, total)
             self.out.loops.append(loop)
 
@@ -354,6 +355,16 @@ def _stages(site: Site) -> int:
 
 def _word(e: object) -> str:
     return str(e.value) if isinstance(e, Const) else e.text if isinstance(e, Symbol) else "round"
+
+
+def _drain(p: DrainedPipeline) -> str:
+    """How the language calls the operation that drains a pipeline's tiles."""
+    return p.drain.removeprefix("tile.")
+
+
+def _pays(p: DrainedPipeline, target: Target) -> bool:
+    """Will the rules give the pipeline a second accumulator, if there is room?"""
+    return all(c.holds({}) for c in pays(_drain(p), p.trips, slot_bytes(p.accumulator, target), target.l0c))
 
 
 def _pipelines(facts: Facts) -> list[For]:

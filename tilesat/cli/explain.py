@@ -41,7 +41,7 @@ def explain(
     if against is not None and why_not is not None:
         raise UsageError("give --against or --why-not, not both")
     other = None if against is None else options.three(against, "--against")
-    forced = {n: options.three(t, "--force") for n, t in options.pairs(force, "--force", "--force c=64,128,256").items()}
+    forced = options.tiles(force, "--force")
     program = read_program(file)
     tiling = tiled(program, file, target, planner, rules, cost_model, extractor, None, pypto_double_buffer_c, forced)
     if why_not is None:

@@ -66,6 +66,11 @@ def pairs(items: list[str] | None, option: str, example: str) -> dict[str, str]:
     return found
 
 
+def tiles(items: list[str] | None, option: str) -> dict[str, tuple[int, int, int]]:
+    """["c=64,128,256"] as {"c": (64, 128, 256)}."""
+    return {name: three(text, option) for name, text in pairs(items, option, f"{option} c=64,128,256").items()}
+
+
 def whole_numbers(items: list[str] | None, option: str, example: str) -> dict[str, int]:
     """["T=64"] as {"T": 64}."""
     found = {}

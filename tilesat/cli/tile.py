@@ -14,7 +14,7 @@ from tilesat.cli.outcome import DONE, command
 from tilesat.cli.output import note, progress, show_json, show_table
 
 if TYPE_CHECKING:
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
     from ir_bridge.ir.nodes import Program
     from tilesat.result import ProductDecision, Tiling
 
@@ -50,7 +50,7 @@ def tile(
 
     The tiled program goes to stdout, or to OUT in one step; decisions and hints go to stderr.
     """
-    forced = {n: options.three(t, "--force") for n, t in options.pairs(force, "--force", "--force c=64,128,256").items()}
+    forced = options.tiles(force, "--force")
     program = read_program(file)
     if stop_after is not None:
         options.one_of(stop_after, STAGES, "--stop-after")

@@ -14,6 +14,7 @@ from pathlib import Path
 from cost.dtypes import dtype
 from cost.errors import TilesatError
 from cost.hardware import Target, get_target
+from cost.physical import align_up
 from tilesat.corpus import programs, shapes
 from tilesat.corpus.entries import Corpus, CorpusError, Entry
 
@@ -134,7 +135,7 @@ def _shape(M: int, N: int, K: int, operand: str, total: int, source: str, name: 
     if element.bits < 8:
         raise CorpusError(f"{element} operands are narrower than a byte, which the cube path does not support")
     box_m, box_n, box_k = shapes.boxes(element)
-    m, n, k = -(-M // box_m) * box_m, -(-N // box_n) * box_n, -(-K // box_k) * box_k
+    m, n, k = align_up(M, box_m), align_up(N, box_n), align_up(K, box_k)
     if total:
         if total % k:
             raise CorpusError(f"split_k_total = {total} is no multiple of K = {k}")

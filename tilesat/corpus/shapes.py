@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cost.dtypes import DType, dtype
 from cost.hardware import Target
+from cost.physical import align_up, ceil_div
 from cost.problem import Problem
 from tilesat.corpus import programs
 from tilesat.corpus.entries import Entry
@@ -38,10 +39,6 @@ def boxes(operand: DType) -> tuple[int, int, int]:
     return 16, wide, wide
 
 
-def _up(extent: int, box: int) -> int:
-    return -(-extent // box) * box
-
-
 def cut_to_core(M: int, N: int, K: int, operand: str | DType, target: Target) -> tuple[int, int, int]:
     """The product one core of ``target`` is handed of a whole-device product: (M, N, K); the rule is the module's text."""
     element = dtype(operand)
@@ -49,14 +46,14 @@ def cut_to_core(M: int, N: int, K: int, operand: str | DType, target: Target) ->
     cores = target.machine.cube_cores
 
     def block(rows: int, columns: int) -> tuple[int, int]:
-        return _up(-(-M // rows), box_m), _up(-(-N // columns), box_n)
+        return align_up(ceil_div(M, rows), box_m), align_up(ceil_div(N, columns), box_n)
 
     grids = ((r, c) for r in range(1, cores + 1) for c in range(1, cores // r + 1))
     m, n = min((block(r, c) for r, c in grids), key=lambda b: (b[0] * b[1], max(b), b[0]))
-    half, depth = target.mat // 2 // element.bytes, min(DEPTH, _up(K, box_k))
+    half, depth = target.mat // 2 // element.bytes, min(DEPTH, align_up(K, box_k))
     while (m + n) * depth > half and max(m, n) > box_n:
-        m, n = (_up(m // 2, box_m), n) if m > n else (m, _up(n // 2, box_n))
-    k = _up(K, box_k)
+        m, n = (align_up(m // 2, box_m), n) if m > n else (m, align_up(n // 2, box_n))
+    k = align_up(K, box_k)
     return m, n, k if (m + n) * k <= half else half // (m + n) // K_STEP * K_STEP
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cost.errors import suggestion
 from cost.hardware import Target, get_target
 from cost.problem import Problem
 from tilesat.corpus import programs, shapes
@@ -119,10 +119,8 @@ def generated(count: int, seed: int, target: Target) -> tuple[Entry, ...]:
 def suite(name: str, target: str | os.PathLike[str] | Target = "ascend910b") -> Corpus:
     """A built-in suite. Whole-device products are cut to a core of ``target``. Raises :class:`CorpusError` for another name."""
     if name not in SUITES:
-        near = difflib.get_close_matches(name, SUITES, 1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        known = ", ".join(SUITES)
-        raise CorpusError(f"there is no suite {name!r}.{hint} Suites: {known}; or give a folder of programs or a .csv of shapes")
+        known = f"{suggestion(name, SUITES)} Suites: {', '.join(SUITES)}"
+        raise CorpusError(f"there is no suite {name!r}.{known}; or give a folder of programs or a .csv of shapes")
     chip = get_target(target)
     if name == "smoke":
         small = tuple(shapes.shape(*s, "smoke") for s in _SMOKE_SHAPES)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cost.hardware import Target
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
     from tilesat.corpus.suites import CorpusLike
     from tilesat.studies.comparison import Comparison
     from tilesat.studies.effects import Ablation
@@ -112,7 +112,7 @@ def ablate(
     raised are as for :func:`compare_cost_models`; a program that fails, or is left without a legal plan, is a row.
     """
     from cost.hardware import get_target
-    from egraph_rules.engine import Limits
+    from egraph_rules.report import Limits
     from tilesat.corpus import load
     from tilesat.pipeline import EXTRACTORS, PLANNERS
     from tilesat.studies.ablation import AblationStudy

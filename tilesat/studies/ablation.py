@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cost.hardware import Target, describe
 from cost.models import CostModel
 from cost.models import cost_model as find_model
-from egraph_rules.engine import Limits
+from egraph_rules.report import Limits
 from ir_bridge.ir.nodes import CORE_KINDS, Program
 from ir_bridge.ir.verifier import verify
 from tilesat.corpus import Entry

@@ -1,53 +1,21 @@
-"""Extraction: one decision per product, chain and pipeline, from a snapshot and a cost model.
+"""Extraction as documented: statement by statement, as the reference pass goes.
 
-Two policies. ``documented`` walks the statements in order as the reference pass does: choose the tile by the chooser's own order,
-then see which placement the e-graph has for it; if none, leave the statement and say why. ``cheapest``
-(:mod:`extraction.cheapest`) takes the plan that costs least, whatever its tile.
+Choose the tile by the chooser's own order, then see which placement the e-graph has for it; if none, leave the statement and say
+why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from egraph_rules.language import WHOLE
 from egraph_rules.plan import Form
-from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, Refusal
+from egraph_rules.program import NO_VALUE, ProductSite, Refusal
+from extraction.decisions import Decision, Decisions, Evidence, Extraction
 from extraction.policy import Priced, documented
 from extraction.reasons import no_placement, nothing_legal
 from extraction.snapshot import Node, Snapshot
 
 #: Nodes that realise a placement without any decision.
 _GIVEN = frozenset({"Given", "LoadTo"})
-
-
-@dataclass(slots=True)
-class Decision:
-    """What was decided for one product (or chain): its form, the row of its problem's schedules it takes, and why not more.
-
-    ``problem`` is the problem whose schedules ``row`` counts in; ``node`` the placement node taken (None: as it stands).
-    ``chosen`` is the row the policy picked for the product's own problem, taken or not. ``hints`` are in the documented order.
-    """
-
-    v: int
-    form: Form = Form.AS_IT_STANDS
-    problem: int = NO_VALUE
-    row: int | None = None
-    chosen: int | None = None
-    node: Node | None = None
-    scratch: str | None = None
-    cast: int = NO_VALUE
-    store: int = NO_VALUE
-    hints: list[Refusal] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Decisions:
-    """Every decision, by SSA number in statement order; ``pipelines`` are loops that get two accumulators."""
-
-    products: dict[int, Decision] = field(default_factory=dict)
-    chains: dict[int, Decision] = field(default_factory=dict)
-    pipelines: list[int] = field(default_factory=list)
 
 
 class Availability:
@@ -59,15 +27,18 @@ class Availability:
         self.settled: dict[int, bool] = {}
 
     def settle(self, space: str, v: int) -> None:
+        """A decision puts value ``v`` in ``space``."""
         klass = self.place.get(("In", v, space))
         if klass is not None:
             self.settled[klass] = True
 
     def has(self, space: str, v: int) -> bool:
+        """Can value ``v`` be had in ``space`` now?"""
         klass = self.place.get(("In", v, space))
         return klass is not None and self.realised(klass)
 
     def realised(self, klass: int) -> bool:
+        """Is some way to have this placement open now?"""
         found = self.settled.get(klass)
         if found is None:
             self.settled[klass] = False  # a ring realises nothing
@@ -84,71 +55,25 @@ class Availability:
         return node.op in ("FromMat", "FromVec") and self.realised(node.children[0])
 
     def children(self, node: Node) -> bool:
+        """Is everything a node needs realised?"""
         return all(map(self.realised, node.children))
 
 
-def extract_documented(
-    snap: Snapshot, priced: Mapping[int, Priced], forced: Mapping[int, int], refusals: Mapping[int, str], stopped: str | None
-) -> Decisions:
-    """Decide as the documented pass does.
-
-    ``priced`` by problem; ``forced`` gives the row of a product whose tile the user fixed; ``refusals`` the reason a product's
-    split-K chain was not recognised; ``stopped`` the limit that ended saturation, if one did.
-    """
-    return _Documented(snap, priced, forced, refusals, stopped).run()
+def extract_documented(evidence: Evidence) -> Decisions:
+    """Decide as the documented pass does."""
+    return _Documented(evidence).run()
 
 
-class _Documented:
-    def __init__(
-        self,
-        snap: Snapshot,
-        priced: Mapping[int, Priced],
-        forced: Mapping[int, int],
-        refusals: Mapping[int, str],
-        stopped: str | None,
-    ) -> None:
-        self.snap = snap
-        self.priced = priced
-        self.forced = forced
-        self.refusals = refusals
-        self.stopped = stopped
-        self.at = Availability(snap)
-        self.choices: dict[int, int | None] = {}
-        self.out = Decisions()
+class _Documented(Extraction):
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self.at = Availability(self.snap)
 
-    def run(self) -> Decisions:
-        chained: set[int] = set()
-        for chain in self.snap.program.chains:
-            decision = self.chain(chain)
-            if decision is not None:
-                self.out.chains[chain.v] = decision
-                chained.update(chain.products)
-        self.out.pipelines = [v for v in self.snap.program.loops if self.snap.of("TwoAccumulators", v)]
-        for site in self.snap.program.products:
-            if site.v not in chained:
-                self.out.products[site.v] = self.product(site)
-        return self.out
+    def best(self, priced: Priced) -> int | None:
+        return documented(priced)
 
-    def choice(self, problem: int) -> int | None:
-        if problem not in self.choices:
-            priced = self.priced.get(problem)
-            self.choices[problem] = None if priced is None else documented(priced)
-        return self.choices[problem]
-
-    # -- chains ----------------------------------------------------------------------------------------------------------
-
-    def chain(self, site: ChainSite) -> Decision | None:
-        """A chain is cut where the chooser cuts its output; otherwise its products are looked at one by one."""
-        row = self.forced.get(site.v, self.choice(site.problem))
-        if row is None:
-            return None
-        scope = int(self.priced[site.problem].schedules.scope[row])
-        if scope == WHOLE:
-            return None
-        for node in self.snap.of("ChainGrid", site.v):
-            if node.schedule == (site.problem, scope):
-                return Decision(site.v, Form.GRID_STORE, site.problem, row, row, node, store=site.store)
-        return None
+    def products(self, sites: list[ProductSite]) -> dict[int, Decision]:
+        return {s.v: self.product(s) for s in sites}
 
     # -- products --------------------------------------------------------------------------------------------------------
 
