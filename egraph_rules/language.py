@@ -40,11 +40,11 @@ DOUBLE_C = 8
 problem = table(
     "problem",
     "p M N K max_m max_n max_k bytes_a bytes_b bytes_c box_m box_n align_n align_k row_align l0a l0b l0c "
-    "bias_cap bias_rebuilt bias_held bw_a bw_b copies single",
+    "bias_cap bias_rebuilt bias_held bw_a bw_b panels blocks single",
     about="a product's true extents; the largest tile extents; element bytes; physical boxes; what n and k are multiples of; "
     "capacities in bytes; the widest bias window in elements, whether it is rebuilt per window, whether it lies in the bias "
     "table already; L0A/L0B load rates in bytes per 1000 cycles; how many copies the author's pipeline keeps of "
-    "a panel outside our loops; how many of a single block's, which may stand as it stood",
+    "panels outside our loops: of K, of a grid's boundary, of a single block",
 )
 allows = table("allows", "p regime:String", about="the target's lowering can emit this design axis for the problem")
 pinned = table("pinned", "p", about="an operand may be held in one buffer across the grid")

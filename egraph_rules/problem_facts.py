@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cost.hardware import Target
 from cost.physical import align_up
@@ -27,6 +27,22 @@ LARGEST_EXTENT = 1 << 24
 _USUAL_EXTENT = 4096
 
 
+class Copies(NamedTuple):
+    """How often an author's own pipelines keep what stands in their bodies, outside our loops (:mod:`.straight_lines`).
+
+    A ``bias`` window in the bias table; ``panels`` of K outside its loop; those of the ``blocks`` of a grid's boundary; those of
+    a ``single`` block of all of K, which where it stands as it stood has none.
+    """
+
+    bias: int = 1
+    panels: int = 1
+    blocks: int = 1
+    single: int = 1
+
+
+ONCE = Copies()
+
+
 def state_problem(
     facts: ProgramFacts,
     p: Problem,
@@ -34,15 +50,9 @@ def state_problem(
     *,
     operand_stationary: bool = False,
     double_buffer_c: bool = False,
-    bias_copies: int = 1,
-    copies: int = 1,
-    single: int = 1,
+    copies: Copies = ONCE,
 ) -> int:
-    """Add problem ``p`` and its limits to ``facts``; returns its index.
-
-    ``bias_copies``: how many copies of a bias window the pipelines around the product keep in the bias table; ``copies``: how
-    many of a panel the loop it stands in keeps; ``single``: how many of the panels of a single block of all of K.
-    """
+    """Add problem ``p`` and its limits to ``facts``; returns its index."""
     index = len(facts.problems)
     facts.problems.append(p)
     steps = (FRACTAL, p.align_n, p.align_k)
@@ -52,12 +62,11 @@ def state_problem(
         *(index, p.M, p.N, p.K, *largest),
         *(p.a.bytes, p.b.bytes, p.c.bytes, p.box_m, p.box_n, p.align_n, p.align_k, target.l0c_row_align(p.c)),
         *(target.l0a, target.l0b, target.l0c),
-        _UNLIMITED if p.bias is None else target.bias // p.c.bytes // bias_copies,
+        _UNLIMITED if p.bias is None else target.bias // p.c.bytes // copies.bias,
         int(p.bias == "mat"),
         int(p.bias == "bias"),
         *_load_rates(target),
-        copies,
-        single,
+        *(copies.panels, copies.blocks, copies.single),
     )
     if operand_stationary:
         facts.state(pinned, index)

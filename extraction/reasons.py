@@ -39,8 +39,8 @@ def _why_nothing_fits(snap: Snapshot, index: int, p: Problem) -> str:
     stated = _stated(snap, index)
     if p.bias is not None and stated["bias_cap"] < p.align_n:
         return f"of each copy of its bias that the pipelines around it keep, the bias table holds {stated['bias_cap']} columns"
-    if stated["copies"] > 1:
-        return f"the pipeline around it keeps {stated['copies']} copies of each panel; give it fewer stages"
+    if stated["panels"] > 1:
+        return f"the pipeline around it keeps {stated['panels']} copies of each panel; give it fewer stages"
     return f"L0A, L0B and L0C of {snap.target.name} hold {snap.target.l0a}, {snap.target.l0b} and {snap.target.l0c} bytes"
 
 

@@ -239,7 +239,8 @@ def split_k(k: Kernel) -> None:
     seed = k.create("seed", m, n, acc, "Acc")
     ko, held, left = k.name("k"), k.name("held"), k.name("sum")
     t = tile(m, n, acc, "Acc")
-    k.line(f"for {ko}, ({held},) in pl.pipeline(0, {depth * trips}, {depth}, init_values=({seed},), stage=2):")
+    stage = k.pick.one_of([2, 2, 3, 4])
+    k.line(f"for {ko}, ({held},) in pl.pipeline(0, {depth * trips}, {depth}, init_values=({seed},), stage={stage}):")
     k.indent += 1
     a_k, b_k = k.window("a", a, (0, ko), m, depth, dtype), k.window("b", b, (ko, 0), depth, n, dtype)
     if k.pick.one_of([True, False]):

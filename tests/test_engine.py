@@ -14,7 +14,7 @@ from egraph_rules.expr import align_up, ceil_div, literal, predicate, smaller_of
 from egraph_rules.report import Limits, StopReason
 from egraph_rules.rule import Rule, family, rule, variables
 
-PROBLEM = (0, 64, 64, 512, 64, 64, 512, 2, 2, 4, 1, 1, 16, 16, 16, 65536, 65536, 131072, 1 << 40, 0, 0, 1297, 854, 1, 1)
+PROBLEM = (0, 64, 64, 512, 64, 64, 512, 2, 2, 4, 1, 1, 16, 16, 16, 65536, 65536, 131072, 1 << 40, 0, 0, 1297, 854, 1, 1, 1)
 FACTS = {"problem": [PROBLEM]}
 
 

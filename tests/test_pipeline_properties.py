@@ -194,6 +194,27 @@ def test_generated_products_in_the_authors_pipeline(shape: tuple[int, int, int],
     check_legal(before, tile(before, rules=rules, **chosen), chosen["target"])
 
 
+@pytest.mark.parametrize(("M", "N", "depth", "stage"), [(160, 288, 176, 4), (368, 256, 112, 3), (336, 160, 176, 3)])
+@pytest.mark.parametrize("rules", ["reference", "all"])
+def test_panels_of_a_chain_in_straight_lines(M: int, N: int, depth: int, stage: int, rules: str) -> None:
+    """The last panel of a source block, and a single full one, stand in the author's K-loop."""
+    out = f"pl.Tensor[[{M}, {N}], pl.FP32]"
+    body = [
+        f"seed = pl.tile.create([{M}, {N}], dtype=pl.FP32, target_memory=pl.Mem.Acc)",
+        f"for k, (held,) in pl.pipeline(0, {2 * depth}, {depth}, init_values=(seed,), stage={stage}):",
+        f"    ak = pl.tile.load(a, [0, k], [{M}, {depth}], target_memory=pl.Mem.Mat)",
+        f"    bk = pl.tile.load(b, [k, 0], [{depth}, {N}], target_memory=pl.Mem.Mat)",
+        "    c = pl.tile.matmul_acc(held, ak, bk, k == 0)",
+        "    total = pl.yield_(c)",
+        "done = pl.tile.store(total, [0, 0], out)",
+        "return done",
+    ]
+    params = [f"a: pl.Tensor[[{M}, {2 * depth}], pl.BF16]", f"b: pl.Tensor[[{2 * depth}, {N}], pl.BF16]"]
+    result = checked(program([*params, f"out: pl.Out[{out}]"], out, body), planner="pypto", rules=rules)
+    assert result.decisions[0].op == "split_k_chain"
+    assert result.decisions[0].form == "grid_store"
+
+
 def test_a_producer_in_a_loop_and_its_reader_in_a_branch() -> None:
     out = "pl.Tensor[[128, 64], pl.FP32]"
     body = [

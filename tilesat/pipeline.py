@@ -16,7 +16,7 @@ from egraph_rules.catalogue import rules as find_rules
 from egraph_rules.engine import Session, engine_for
 from egraph_rules.language import WHOLE
 from egraph_rules.plan import ChainPlan, Form, Plan, ProductPlan, TileChoice
-from egraph_rules.problem_facts import largest_extent, state_problem
+from egraph_rules.problem_facts import Copies, largest_extent, state_problem
 from egraph_rules.program import ProgramFacts, Refusal
 from egraph_rules.report import Limits, StopReason
 from extraction.cheapest import extract_cheapest
@@ -188,15 +188,18 @@ class Run:
             return {}
         more = ProgramFacts(problems=self.lowered.facts.problems)
         wanted: dict[int, dict[tuple[int, int], int]] = {}
-        known: dict[Problem, int] = {}
+        known: dict[tuple[Problem, Copies], int] = {}
         for v, decision in self.decisions.chains.items():
             chain, outer = self.lowered.chains[v], self.choice(decision)
             windows = wanted[v] = {}
+            copies = Copies(panels=chain.loop.stage or 1)  # a window's call stands in the author's loop
             for rows, cols in chain_windows(chain, outer):
                 p = Problem(rows, cols, chain.K, *self.chain_types(decision), accumulate=True)
-                if p not in known:
-                    known[p] = state_problem(more, p, self.target, operand_stationary=True, double_buffer_c=self.double_buffer_c)
-                windows[rows, cols] = known[p]
+                if (p, copies) not in known:
+                    known[p, copies] = state_problem(
+                        more, p, self.target, operand_stationary=True, double_buffer_c=self.double_buffer_c, copies=copies
+                    )
+                windows[rows, cols] = known[p, copies]
         session.add(more.facts)
         stop = session.run(self.limits).stop
         stopped = None if stop is StopReason.SATURATED else stop.value

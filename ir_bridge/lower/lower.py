@@ -16,7 +16,7 @@ from cost.problem import Problem
 from egraph_rules import language as L
 from egraph_rules.families.cast_fold import FOLDABLE, FOLDING, ROUNDING
 from egraph_rules.families.drained_pipeline import pays
-from egraph_rules.problem_facts import state_problem
+from egraph_rules.problem_facts import ONCE, Copies, state_problem
 from egraph_rules.program import NO_VALUE, ChainSite, ProductSite, ProgramFacts, Refusal
 from ir_bridge.analysis import INSIDE, Facts, Origin, Site, Use, facts_of, may_share_memory
 from ir_bridge.drained_pipeline import DrainedPipeline, accumulators_total, read_pipeline, slot_bytes
@@ -88,7 +88,7 @@ class _Lowering:
         self.double_buffer_c = double_buffer_c
         self.output_only = False
         self.numbers: dict[Var, int] = {}
-        self.problems: dict[tuple[Problem, bool, int, int, int], int] = {}
+        self.problems: dict[tuple[Problem, bool, Copies], int] = {}
         self.scratches: set[int] = set()
         self.loads: dict[object, int] = {}
         self.stated: set[int] = set()
@@ -158,20 +158,18 @@ class _Lowering:
         m, n, k = ops.extents
         bias = None if ops.bias is None else "bias" if _space(ops.bias) is Space.BIAS else "mat"
         p = Problem(m, n, k, ops.left_type.dtype, ops.right_type.dtype, ops.result_type.dtype, accumulate, bias)
-        bias_copies = _copies_in_flight(site) if bias == "mat" else 1
-        copies = _stages(site)
-        index = self.stated_problem(p, operand_stationary=True, bias_copies=bias_copies, copies=copies)
+        stages = _stages(site)
+        copies = Copies(_copies_in_flight(site) if bias == "mat" else 1, stages, stages)
+        index = self.stated_problem(p, operand_stationary=True, copies=copies)
         if index not in self.scratches:
             self.scratches.add(index)
             pinned = not self.output_only
-            q = self.stated_problem(p, operand_stationary=pinned, bias_copies=bias_copies, copies=copies, single=copies)
+            q = self.stated_problem(p, operand_stationary=pinned, copies=copies._replace(single=stages))
             self.out.state(L.as_scratch if pinned else L.output_only, index, q)
         return index
 
-    def stated_problem(
-        self, p: Problem, *, operand_stationary: bool, bias_copies: int = 1, copies: int = 1, single: int = 1
-    ) -> int:
-        key = (p, operand_stationary, bias_copies, copies, single)
+    def stated_problem(self, p: Problem, *, operand_stationary: bool, copies: Copies = ONCE) -> int:
+        key = (p, operand_stationary, copies)
         found = self.problems.get(key)
         if found is None:
             found = self.problems[key] = state_problem(
@@ -180,9 +178,7 @@ class _Lowering:
                 self.target,
                 operand_stationary=operand_stationary,
                 double_buffer_c=self.double_buffer_c,
-                bias_copies=bias_copies,
                 copies=copies,
-                single=single,
             )
         return found
 
