@@ -194,9 +194,17 @@ def test_generated_products_in_the_authors_pipeline(shape: tuple[int, int, int],
     check_legal(before, tile(before, rules=rules, **chosen), chosen["target"])
 
 
-@pytest.mark.parametrize(("M", "N", "depth", "stage"), [(160, 288, 176, 4), (368, 256, 112, 3), (336, 160, 176, 3)])
+@pytest.mark.parametrize(
+    ("M", "N", "depth", "stage", "planner"),
+    [
+        (160, 288, 176, 4, "pypto"),
+        (368, 256, 112, 3, "pypto"),
+        (336, 160, 176, 3, "pypto"),
+        (416, 432, 176, 2, "ptoas"),  # the chooser would cut the window again, the second time too
+    ],
+)
 @pytest.mark.parametrize("rules", ["reference", "all"])
-def test_panels_of_a_chain_in_straight_lines(M: int, N: int, depth: int, stage: int, rules: str) -> None:
+def test_panels_of_a_chain_in_straight_lines(M: int, N: int, depth: int, stage: int, planner: str, rules: str) -> None:
     """The last panel of a source block, and a single full one, stand in the author's K-loop."""
     out = f"pl.Tensor[[{M}, {N}], pl.FP32]"
     body = [
@@ -210,7 +218,7 @@ def test_panels_of_a_chain_in_straight_lines(M: int, N: int, depth: int, stage: 
         "return done",
     ]
     params = [f"a: pl.Tensor[[{M}, {2 * depth}], pl.BF16]", f"b: pl.Tensor[[{2 * depth}, {N}], pl.BF16]"]
-    result = checked(program([*params, f"out: pl.Out[{out}]"], out, body), planner="pypto", rules=rules)
+    result = checked(program([*params, f"out: pl.Out[{out}]"], out, body), planner=planner, rules=rules)
     assert result.decisions[0].op == "split_k_chain"
     assert result.decisions[0].form == "grid_store"
 

@@ -159,7 +159,8 @@ class _Lowering:
         bias = None if ops.bias is None else "bias" if _space(ops.bias) is Space.BIAS else "mat"
         p = Problem(m, n, k, ops.left_type.dtype, ops.right_type.dtype, ops.result_type.dtype, accumulate, bias)
         stages = _stages(site)
-        copies = Copies(_copies_in_flight(site) if bias == "mat" else 1, stages, stages)
+        blocks = 1 if accumulate else stages  # a caller's accumulator is never cut into blocks
+        copies = Copies(_copies_in_flight(site) if bias == "mat" else 1, stages, blocks)
         index = self.stated_problem(p, operand_stationary=True, copies=copies)
         if index not in self.scratches:
             self.scratches.add(index)
