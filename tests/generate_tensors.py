@@ -205,7 +205,7 @@ def window(k: TensorKernel) -> None:
     r = k.pick.integer(0, a.rows - rows)
     if k.pick.integer(0, 2) == 0:
         k.add(k.let(rows, cols, f"pl.slice({a.name}, [{rows}, {cols}], [{r}, 0], valid_shape=[1, {cols}])", partial=True))
-    elif k.pick.integer(0, 1):
+    elif k.pick.integer(0, 1) or a.rows < 3:  # n is up to 3
         k.add(k.let(rows, cols, f"{a.name}[{r}:{r + rows}, 0:{cols}]"))
     else:
         k.add(k.let(a.rows, a.cols, f"pl.set_validshape({a.name}, n, {a.cols})", partial=True))

@@ -151,7 +151,7 @@ def test_equal_loads_meet_in_one_node() -> None:
 # -- the cheapest plan -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 24), st.integers(1, 24), st.integers(1, 40), st.sampled_from(TARGETS), st.sampled_from(PLANNERS))
 def test_the_cheapest_plan_of_a_stored_product_costs_no_more(m: int, n: int, k: int, target: str, planner: str) -> None:
     text = Case.full(16 * m, 16 * n, 16 * k).text()

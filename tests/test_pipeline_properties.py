@@ -17,7 +17,7 @@ from ir_bridge.ir.nodes import Assign, Call, Program, walk
 from ir_bridge.ir.parser import parse
 from tilesat.tiling import tile
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 FEWER = settings(SETTINGS, max_examples=25)
 
 

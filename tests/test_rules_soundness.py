@@ -25,7 +25,7 @@ from tilesat.choose import saturate
 from tilesat.result import Tiling
 from tilesat.tiling import tile
 
-SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 #: What each family is run with, and what it must have made.
 RUN_WITH = {
